@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from typing import Any
 
 import msgspec
@@ -25,14 +26,20 @@ from hayase.connect.schema import (
     decimal_schema,
     struct_schema,
 )
-from hayase.connect.transforms.catalog import PREDICATES, TRANSFORMS
+from hayase.connect.transforms import ALIASES
 from hayase.core.errors import ConfigError
+
+
+def load(name: str) -> Any:
+    module, _, cls = ALIASES[name].partition(":")
+    return getattr(importlib.import_module(module), cls)()
+
 
 KAFKA = "org.apache.kafka.connect.transforms."
 
 
 def transform(name: str, **config: str) -> Any:
-    made = TRANSFORMS[KAFKA + name]()
+    made = load(KAFKA + name)
     made.configure({key.replace("_", "."): value for key, value in config.items()})
     return made
 
@@ -48,8 +55,10 @@ USER = struct_schema({"id": INT64_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, name=
 
 
 def test_the_catalog_has_all_transforms_and_predicates_of_kafka() -> None:
-    assert len({name.partition("$")[0] for name in TRANSFORMS if name.startswith(KAFKA)}) == 16
-    assert len([name for name in PREDICATES if name.startswith(KAFKA)]) == 3
+    names = {name.removeprefix(KAFKA).partition("$")[0] for name in ALIASES if name.startswith(KAFKA)}
+    assert len([name for name in names if not name.startswith("predicates.")]) == 16
+    assert len([name for name in names if name.startswith("predicates.")]) == 3
+    assert all(load(name) for name in ALIASES)
 
 
 class TestCast:
@@ -286,11 +295,11 @@ def test_filter_drops() -> None:
 
 
 def test_predicates_look_at_headers_topic_and_value() -> None:
-    has = PREDICATES[f"{KAFKA}predicates.HasHeaderKey"]()
+    has = load(f"{KAFKA}predicates.HasHeaderKey")
     has.configure({"name": "a"})
-    matches = PREDICATES[f"{KAFKA}predicates.TopicNameMatches"]()
+    matches = load(f"{KAFKA}predicates.TopicNameMatches")
     matches.configure({"pattern": "ord.*"})
-    tombstone = PREDICATES[f"{KAFKA}predicates.RecordIsTombstone"]()
+    tombstone = load(f"{KAFKA}predicates.RecordIsTombstone")
     plain = record(1)
     assert not has.test(plain) and has.test(msgspec.structs.replace(plain, headers=(ConnectHeader("a", 1),)))
     assert matches.test(plain) and not matches.test(msgspec.structs.replace(plain, topic="my.orders"))

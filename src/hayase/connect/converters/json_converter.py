@@ -36,14 +36,14 @@ _CONFIG = (
         ConfigType.BOOLEAN,
         True,
         importance=Importance.HIGH,
-        documentation="Include schemas within each of the serialized values and keys.",
+        documentation="Whether each key and value holds its schema beside it.",
     )
     .define(
         "schemas.cache.size",
         ConfigType.INT,
         1000,
         importance=Importance.HIGH,
-        documentation="The maximum number of schemas that can be cached in this converter instance.",
+        documentation="How many schemas the converter keeps ready.",
     )
     .define(
         "decimal.format",
@@ -73,6 +73,9 @@ _CONFIG = (
 class JsonConverter(Converter, HeaderConverter):
     """JSON in UTF-8, with the schema in each record (`schemas.enable`) or without.
 
+    Attributes:
+        schemas_enable: whether each record holds its schema.
+
     Example:
         >>> from hayase.connect.schema import INT32_SCHEMA, struct_schema
         >>> converter = JsonConverter()
@@ -94,7 +97,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._setup(TypedConfig(_CONFIG, props))
 
     def _setup(self, config: TypedConfig) -> None:
-        self._enable_schemas = config.bool("schemas.enable")
+        self.schemas_enable = config.bool("schemas.enable")
         self._cache_size = config.int("schemas.cache.size")
         numeric = config.string("decimal.format").upper() == "NUMERIC"
         self._replace_null = config.bool("replace.null.with.default")
@@ -117,10 +120,10 @@ class JsonConverter(Converter, HeaderConverter):
             if value is None:
                 return None
             payload = self._encode(plain_to_json(value))
-            return b'{"schema":null,"payload":' + payload + b"}" if self._enable_schemas else payload
+            return b'{"schema":null,"payload":' + payload + b"}" if self.schemas_enable else payload
         _, schema_json, write = self._writer(schema)
         payload = self._encode(write(value))
-        return b'{"schema":' + schema_json + b',"payload":' + payload + b"}" if self._enable_schemas else payload
+        return b'{"schema":' + schema_json + b',"payload":' + payload + b"}" if self.schemas_enable else payload
 
     def to_connect_data(self, topic: str, headers: Headers, data: bytes | None) -> SchemaAndValue:
         """The value that JSON holds, with its schema where that is given."""
@@ -129,7 +132,7 @@ class JsonConverter(Converter, HeaderConverter):
         try:
             if self._content is not None:
                 return self._value(self._content, data)
-            if not self._enable_schemas:
+            if not self.schemas_enable:
                 return SchemaAndValue(None, self._decode(data))
             envelope = self._envelope(data)
         except msgspec.ValidationError as error:

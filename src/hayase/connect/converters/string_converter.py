@@ -19,7 +19,7 @@ _CONFIG = ConfigDef().define(
     ConfigType.STRING,
     "UTF-8",
     importance=Importance.HIGH,
-    documentation="The name of the character set to use for encoding/decoding.",
+    documentation="The character set of the bytes.",
 )
 
 

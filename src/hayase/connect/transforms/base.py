@@ -135,8 +135,7 @@ def with_replace_null(definition: ConfigDef) -> ConfigDef:
         ConfigType.BOOLEAN,
         True,
         importance=Importance.MEDIUM,
-        documentation="Whether to replace fields that have a default value and that are null to the default value. "
-        "When set to true, the default value is used, otherwise null is used.",
+        documentation="Whether a field that is null is read as the default of its schema, where it has one.",
     )
 
 

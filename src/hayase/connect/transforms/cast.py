@@ -80,9 +80,8 @@ class Cast(FieldTransform):
             ConfigType.LIST,
             validator=_check_spec,
             importance=Importance.HIGH,
-            documentation="List of fields and the type to cast them to of the form field1:type,field2:type to cast "
-            "fields of Maps or Structs. A single type to cast the entire value. Valid types are int8, int16, int32, "
-            "int64, float32, float64, boolean, and string. Note that binary fields can only be cast to string.",
+            documentation="`field:type` for each field of a struct or map, or one type for the whole key or value. Types: int8, int16, "
+            "int32, int64, float32, float64, boolean, string. Bytes can become a string only, in base64.",
         )
     )
 

@@ -18,7 +18,7 @@ class DropHeaders(ConfiguredTransform):
         ConfigType.LIST,
         validator=non_empty_list,
         importance=Importance.HIGH,
-        documentation="The name of the headers to be removed.",
+        documentation="Names of the headers that are left out.",
     )
 
     def _setup(self, config: TypedConfig) -> None:

@@ -21,7 +21,7 @@ class ExtractField(FieldTransform):
                 "field",
                 ConfigType.STRING,
                 importance=Importance.MEDIUM,
-                documentation="Field name to extract.",
+                documentation="The field, or the path to it, that becomes the key or value.",
             )
         )
     )

@@ -18,10 +18,8 @@ def with_syntax_version(definition: ConfigDef) -> ConfigDef:
         "V1",
         one_of("V1", "V2", ignore_case=True),
         Importance.HIGH,
-        "Defines the version of the syntax to access fields. If set to V1, then the field paths are limited to access "
-        "the elements at the root level of the struct or map. If set to V2, the syntax will support accessing nested "
-        "elements. To access nested elements, dotted notation is used. If dots are already included in the field name, "
-        "then backtick pairs can be used to wrap field names containing dots.",
+        "How a field is named. V1: by the name of a field at the top. V2: by a path into nested structs and maps, with dots "
+        "between its steps; a step that has a dot itself is put between backticks.",
     )
 
 

@@ -32,8 +32,7 @@ class Flatten(FieldTransform):
         ConfigType.STRING,
         ".",
         importance=Importance.MEDIUM,
-        documentation="Delimiter to insert between field names from the input record when generating field names for "
-        "the output record",
+        documentation="What stands between the names of nested fields.",
     )
 
     def _setup(self, config: TypedConfig) -> None:

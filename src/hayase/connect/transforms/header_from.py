@@ -25,25 +25,21 @@ class HeaderFrom(FieldTransform):
             ConfigType.LIST,
             validator=non_empty_list,
             importance=Importance.HIGH,
-            documentation="Comma-separated list of field names in the record whose values are to be copied or moved "
-            "to headers.",
+            documentation="Fields whose values become headers.",
         )
         .define(
             "headers",
             ConfigType.LIST,
             validator=non_empty_list,
             importance=Importance.HIGH,
-            documentation="Comma-separated list of header names, in the same order as the field names listed in the "
-            "fields configuration property.",
+            documentation="Names of the headers, one for each of `fields`, in their order.",
         )
         .define(
             "operation",
             ConfigType.STRING,
             validator=one_of("move", "copy"),
             importance=Importance.HIGH,
-            documentation="Either <code>move</code> if the fields are to be moved to the headers (removed from the "
-            "key/value), or <code>copy</code> if the fields are to be copied to the headers (retained in the "
-            "key/value).",
+            documentation="`move`: the fields are removed from the key or value. `copy`: they stay.",
         )
     )
 

@@ -17,7 +17,7 @@ class HoistField(FieldTransform):
         "field",
         ConfigType.STRING,
         importance=Importance.MEDIUM,
-        documentation="Field name for the single field that will be created in the resulting Struct or Map.",
+        documentation="Name of the only field of the new struct or map.",
     )
 
     def _setup(self, config: TypedConfig) -> None:

@@ -13,15 +13,13 @@ from hayase.connect.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIM
 from hayase.connect.transforms.base import FieldTransform, SchemaCache, class_of, copied_basics, with_replace_null
 from hayase.core.errors import ConfigError
 
-_SUFFIXES = (
-    "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it optional (the default)."
-)
+_SUFFIXES = "With ! behind the name the field is required, with ? or nothing optional."
 _FIELDS = (
-    ("topic.field", STRING_SCHEMA, "Field name for Kafka topic. "),
-    ("partition.field", INT32_SCHEMA, "Field name for Kafka partition. "),
-    ("offset.field", INT64_SCHEMA, "Field name for Kafka offset - only applicable to sink connectors. "),
-    ("timestamp.field", TIMESTAMP_SCHEMA, "Field name for record timestamp. "),
-    ("static.field", STRING_SCHEMA, "Field name for static data field. "),
+    ("topic.field", STRING_SCHEMA, "Field that gets the topic. "),
+    ("partition.field", INT32_SCHEMA, "Field that gets the partition. "),
+    ("offset.field", INT64_SCHEMA, "Field that gets the offset, which records of sinks have. "),
+    ("timestamp.field", TIMESTAMP_SCHEMA, "Field that gets the time of the record. "),
+    ("static.field", STRING_SCHEMA, "Field that gets `static.value`. "),
 )
 
 
@@ -35,7 +33,7 @@ def _definition() -> ConfigDef:
         None,
         None,
         Importance.MEDIUM,
-        "Static field value, if field name configured.",
+        "The value of `static.field`.",
     )
     return with_replace_null(definition)
 

@@ -22,14 +22,14 @@ class InsertHeader(ConfiguredTransform):
             ConfigType.STRING,
             validator=all_of(non_null, non_empty),
             importance=Importance.HIGH,
-            documentation="The name of the header.",
+            documentation="Name of the header.",
         )
         .define(
             "value.literal",
             ConfigType.STRING,
             validator=non_null,
             importance=Importance.HIGH,
-            documentation="The literal value that is to be set as the header value on all records.",
+            documentation="Its value, the same on all records; the text says the type.",
         )
     )
 

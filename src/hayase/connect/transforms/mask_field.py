@@ -45,7 +45,7 @@ class MaskField(FieldTransform):
             ConfigType.LIST,
             validator=non_empty_list,
             importance=Importance.HIGH,
-            documentation="Names of fields to mask.",
+            documentation="Fields whose values are hidden.",
         )
         .define(
             "replacement",
@@ -53,8 +53,7 @@ class MaskField(FieldTransform):
             None,
             non_empty,
             Importance.LOW,
-            "Custom value replacement, that will be applied to all 'fields' values (numeric or non-empty string values "
-            "only).",
+            "What stands in place of their values, which must be texts or numbers; nothing: 0, the empty text, false.",
         )
     )
 

@@ -60,12 +60,12 @@ _HEADER = ConfigDef().define(
     ConfigType.STRING,
     validator=all_of(non_null, non_empty),
     importance=Importance.MEDIUM,
-    documentation="The header name.",
+    documentation="Name of the header.",
 )
 _TOPIC = ConfigDef().define(
     "pattern",
     ConfigType.STRING,
     validator=all_of(non_null, non_empty, java_regex),
     importance=Importance.MEDIUM,
-    documentation="A Java regular expression for matching against the name of a record's topic.",
+    documentation="Regular expression of Java that matches the whole name of a topic.",
 )

@@ -38,9 +38,14 @@ class RegexRouter(ConfiguredTransform):
             ConfigType.STRING,
             validator=java_regex,
             importance=Importance.HIGH,
-            documentation="Regular expression to use for matching.",
+            documentation="Regular expression of Java; topics that it does not match as a whole keep their name.",
         )
-        .define("replacement", ConfigType.STRING, importance=Importance.HIGH, documentation="Replacement string.")
+        .define(
+            "replacement",
+            ConfigType.STRING,
+            importance=Importance.HIGH,
+            documentation="The new name; $1 is the first group.",
+        )
     )
 
     def _setup(self, config: TypedConfig) -> None:

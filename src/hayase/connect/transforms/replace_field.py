@@ -24,16 +24,23 @@ class ReplaceField(FieldTransform):
             ConfigType.LIST,
             [],
             importance=Importance.MEDIUM,
-            documentation="Fields to exclude. This takes precedence over the fields to include.",
+            documentation="Fields that are left out, even if `include` names them.",
         )
         .define(
             "include",
             ConfigType.LIST,
             [],
             importance=Importance.MEDIUM,
-            documentation="Fields to include. If specified, only these fields will be used.",
+            documentation="The fields that stay; none: all.",
         )
-        .define("renames", ConfigType.LIST, [], _check_renames, Importance.MEDIUM, "Field rename mappings.")
+        .define(
+            "renames",
+            ConfigType.LIST,
+            [],
+            _check_renames,
+            Importance.MEDIUM,
+            "`old:new` for each field that gets another name.",
+        )
     )
 
     def _setup(self, config: TypedConfig) -> None:

@@ -19,8 +19,8 @@ class SetSchemaMetadata(FieldTransform):
     purpose = "updating schema metadata"
     config_def = with_replace_null(
         ConfigDef()
-        .define("schema.name", ConfigType.STRING, None, None, Importance.HIGH, "Schema name to set.")
-        .define("schema.version", ConfigType.INT, None, None, Importance.HIGH, "Schema version to set.")
+        .define("schema.name", ConfigType.STRING, None, None, Importance.HIGH, "The new name of the schema.")
+        .define("schema.version", ConfigType.INT, None, None, Importance.HIGH, "The new version of the schema.")
     )
 
     def _setup(self, config: TypedConfig) -> None:

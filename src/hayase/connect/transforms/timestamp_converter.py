@@ -67,22 +67,21 @@ class TimestampConverter(FieldTransform):
             ConfigType.STRING,
             "",
             importance=Importance.HIGH,
-            documentation="The field containing the timestamp, or empty if the entire value is a timestamp",
+            documentation="The field that holds the time; empty: the whole key or value is one.",
         )
         .define(
             "target.type",
             ConfigType.STRING,
             validator=one_of(*_SCHEMAS),
             importance=Importance.HIGH,
-            documentation="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
+            documentation="What it becomes: string, unix, Date, Time or Timestamp.",
         )
         .define(
             "format",
             ConfigType.STRING,
             "",
             importance=Importance.MEDIUM,
-            documentation="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output when "
-            "type=string or used to parse the input if the input is a string.",
+            documentation="Pattern of texts, read and written, as `java.text.SimpleDateFormat` takes it.",
         )
         .define(
             "unix.precision",
@@ -90,9 +89,8 @@ class TimestampConverter(FieldTransform):
             "milliseconds",
             one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
             Importance.LOW,
-            "The desired Unix precision for the timestamp: seconds, milliseconds, microseconds, or nanoseconds. Used "
-            "to generate the output when type=unix or used to parse the input if the input is a Long. Note: This SMT "
-            "will cause precision loss during conversions from, and to, values with sub-millisecond components.",
+            "What numbers count, read and written: seconds, milliseconds, microseconds or nanoseconds. Times are kept to the "
+            "millisecond.",
         )
     )
 

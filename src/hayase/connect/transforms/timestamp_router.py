@@ -22,16 +22,14 @@ class TimestampRouter(ConfiguredTransform):
             ConfigType.STRING,
             "${topic}-${timestamp}",
             importance=Importance.HIGH,
-            documentation="Format string which can contain <code>${topic}</code> and <code>${timestamp}</code> as "
-            "placeholders for the topic and timestamp, respectively.",
+            documentation="The new name; ${topic} is the old one, ${timestamp} the time of the record.",
         )
         .define(
             "timestamp.format",
             ConfigType.STRING,
             "yyyyMMdd",
             importance=Importance.HIGH,
-            documentation="Format string for the timestamp that is compatible with "
-            "<code>java.text.SimpleDateFormat</code>.",
+            documentation="How the time is written: a pattern of `java.text.SimpleDateFormat`, in UTC.",
         )
     )
 

@@ -23,7 +23,7 @@ class ValueToKey(FieldTransform):
             ConfigType.LIST,
             validator=non_empty_list,
             importance=Importance.HIGH,
-            documentation="Field names on the record value to extract as the record key.",
+            documentation="Fields of the value that make up the key.",
         )
     )
 
