@@ -1,8 +1,8 @@
 """Contracts of connectors, tasks, transforms, predicates and converters: what a plug-in implements.
 
 A connector is configured once and says how its work is split; its tasks do the work. All of them are plain Python and
-know nothing of Spark. The worker calls the methods of one object from one thread at a time, except `stop` of a task,
-which may come while `poll` or `put` runs and must make it return soon.
+know nothing of Spark. The worker calls the methods of one object from one thread, except `stop` of a task: it comes from
+another one if a call has not returned within `task.shutdown.graceful.timeout.ms`, and must make it return.
 
 Names are those of Kafka Connect in Python spelling. What they may raise: `RetriableError`, and the worker calls again;
 anything else fails the task, unless `errors.tolerance` says otherwise where a single record is to blame.
@@ -68,7 +68,7 @@ class Versioned:
         """Its version; shown by `/connector-plugins`."""
         import hayase
 
-        return hayase.__version__
+        return str(hayase.__version__)
 
     @classmethod
     def config(cls) -> ConfigDef:
@@ -249,7 +249,7 @@ class Task(Versioned, ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End: a running call returns soon, resources are let go. May come from another thread, and more than once."""
+        """End: let go of resources. May come more than once, and from another thread if a call does not return."""
 
 
 class SourceTask(Task):
@@ -269,8 +269,8 @@ class SourceTask(Task):
     def poll(self) -> Polled | None:
         """The next records; `None` or nothing: there are none now.
 
-        It may wait, for about 100 ms at most so that the worker can publish what it holds, and returns soon after
-        `stop`. `RetriableError`: it is called again.
+        It may wait, for about 100 ms at most, so that the worker can pause or stop it. `RetriableError`: it is called
+        again.
         """
 
     def commit(self) -> None:

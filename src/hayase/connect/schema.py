@@ -52,7 +52,7 @@ class SchemaField(NamedTuple):
     """A field of a struct."""
 
     name: str
-    index: int
+    position: int
     schema: ConnectSchema
 
 
