@@ -26,9 +26,9 @@ def connector_class(plugins: Plugins, props: Mapping[str, str]) -> type[SourceCo
     """The class of a connector's configuration; raises `ConfigError` for one that there is not."""
     name = props.get("connector.class", "")
     plugin = plugins.find(name, PluginType.SOURCE, PluginType.SINK)
-    if plugin.type is PluginType.SOURCE:
-        return plugins.load(plugin.name, SourceConnector, PluginType.SOURCE)  # type: ignore[type-abstract] # a base class
-    return plugins.load(plugin.name, SinkConnector, PluginType.SINK)  # type: ignore[type-abstract] # a base class
+    if plugin.kind is PluginType.SOURCE:
+        return plugins.load(plugin.name, SourceConnector, PluginType.SOURCE)
+    return plugins.load(plugin.name, SinkConnector, PluginType.SINK)
 
 
 def build_chain(plugins: Plugins, config: TypedConfig) -> list[ChainStep]:

@@ -1,8 +1,8 @@
 """Contracts of connectors, tasks, transforms, predicates and converters: what a plug-in implements.
 
 A connector is configured once and says how its work is split; its tasks do the work. All of them are plain Python and
-know nothing of Spark. The worker calls the methods of one object from one thread, except `stop` of a task: it comes from
-another one if a call has not returned within `task.shutdown.graceful.timeout.ms`, and must make it return.
+know nothing of Spark. The worker calls the methods of one object from one thread, except `stop` of a task: it comes
+from another one if a call has not returned within `task.shutdown.graceful.timeout.ms`, and must make it return.
 
 Names are those of Kafka Connect in Python spelling. What they may raise: `RetriableError`, and the worker calls again;
 anything else fails the task, unless `errors.tolerance` says otherwise where a single record is to blame.

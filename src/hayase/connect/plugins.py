@@ -85,13 +85,13 @@ class Plugin:
 
     Attributes:
         name: in configurations.
-        type: what it is.
+        kind: what it is.
         target: `module:Class`.
         version: of it.
     """
 
     name: str
-    type: PluginType
+    kind: PluginType
     target: str
     version: str
 
@@ -99,7 +99,7 @@ class Plugin:
     def aliases(self) -> tuple[str, ...]:
         """Short names: the last part, and that without the word for its kind."""
         simple = self.name.rpartition(".")[2]
-        return simple, simple.removesuffix(_WORDS[self.type])
+        return simple, simple.removesuffix(_WORDS[self.kind])
 
     def load(self) -> type[Versioned]:
         """The class."""
@@ -133,11 +133,11 @@ class Plugins:
 
     def all(self) -> list[Plugin]:
         """All, by kind and name."""
-        return sorted(self._plugins.values(), key=lambda plugin: (list(PluginType).index(plugin.type), plugin.name))
+        return sorted(self._plugins.values(), key=lambda plugin: (list(PluginType).index(plugin.kind), plugin.name))
 
     def of_type(self, *types: PluginType) -> list[Plugin]:
         """Those of some kinds, by name."""
-        return [plugin for plugin in self.all() if plugin.type in types]
+        return [plugin for plugin in self.all() if plugin.kind in types]
 
     def find(self, name: str, *types: PluginType) -> Plugin:
         """The plug-in that a name in a configuration means: its full name, or a short one.
@@ -176,7 +176,7 @@ class Plugins:
         return self._classes.get(plugin.target) or plugin.load()
 
     def _add(self, plugin: Plugin) -> None:
-        self._plugins[plugin.type, plugin.name] = plugin
+        self._plugins[plugin.kind, plugin.name] = plugin
 
     def _add_installed(self, entry: importlib.metadata.EntryPoint) -> None:
         try:

@@ -12,6 +12,7 @@ from hayase.connect.contracts import (
     Props,
     SerializedJson,
     SourceTask,
+    TransactionContext,
     source_partition_key,
 )
 from hayase.connect.conversion import Conversion
@@ -105,7 +106,7 @@ class TaskContext:
     task: int
     configs: Props
     offset_storage_reader: OffsetStorageReader
-    transaction_context: TaskTransactionContext | None = None
+    transaction_context: TransactionContext | None = None
     serialized_json: SerializedJson | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     waiting_offsets: list[tuple[SourcePartition, SourceOffset]] = field(default_factory=list)
@@ -176,6 +177,8 @@ class SourceTaskLoop:
         self.task = task
         self.metrics = SourceMetrics()
         self._context = context
+        transactions = context.transaction_context
+        self._transactions = transactions if isinstance(transactions, TaskTransactionContext) else None
         self._conversion = conversion
         self._publisher = publisher
         self._topics = topics
@@ -236,7 +239,7 @@ class SourceTaskLoop:
             if self._wants_records:
                 self._open.records.append(record)
         self._set_offset(record.source_partition, record.source_offset)
-        transactions = self._context.transaction_context
+        transactions = self._transactions
         if transactions is not None:
             if transactions.commits_after(record):
                 self._open.move_to(self._sealed)
@@ -274,7 +277,7 @@ class SourceTaskLoop:
             self._set_offset(partition, offset)
 
     def _end_poll(self, anything: bool) -> None:
-        transactions = self._context.transaction_context
+        transactions = self._transactions
         if transactions is not None:
             if transactions.aborts():
                 self._abort()

@@ -86,12 +86,12 @@ class Herder:
         runner.start()
         return runner
 
-    def runner(self, name: str) -> ConnectorRunner:
-        """The runner of a connector; raises NotFoundError."""
+    def runner(self, name: str, unknown: str = "Connector {} not found") -> ConnectorRunner:
+        """The runner of a connector; raises NotFoundError with that text."""
         with self._lock:
             found = self._runners.get(name)
         if found is None:
-            raise NotFoundError("UNKNOWN_CONNECTOR", f"Connector {name} not found")
+            raise NotFoundError("UNKNOWN_CONNECTOR", unknown.format(name))
         return found
 
     # configurations
@@ -211,7 +211,7 @@ class Herder:
 
     def status(self, name: str) -> Json:
         """The states of a connector and its tasks."""
-        runner = self.runner(name)
+        runner = self.runner(name, "No status found for connector {}")
         return {
             "name": name,
             "connector": _status_json(runner.status),
@@ -242,13 +242,13 @@ class Herder:
     def set_target(self, name: str, target: TargetState) -> None:
         """Start, pause or stop a connector; returns before it has happened."""
         with self._lock:
-            runner = self.runner(name)
+            runner = self.runner(name, "Unknown connector {}")
             self._configs.put_target(name, target)
             runner.set_target(target)
 
     def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """Start a connector anew, and its tasks if asked; the states that are to be seen meanwhile."""
-        runner = self.runner(name)
+        runner = self.runner(name, "Unknown connector: {}")
         tasks = {
             task
             for task, status in runner.task_statuses.items()
@@ -324,9 +324,9 @@ class Herder:
         return [
             {
                 "class": plugin.name,
-                "type": str(plugin.type),
+                "type": str(plugin.kind),
                 "version": plugin.version,
-                **self._guarantee(plugin.name, plugin.type),
+                **self._guarantee(plugin.name, plugin.kind),
             }
             for plugin in self.env.plugins.of_type(*types)
         ]
@@ -343,7 +343,7 @@ class Herder:
             plugin = self.env.plugins.find(name, *PluginType)
         except ConfigError as error:
             raise NotFoundError("UNKNOWN_PLUGIN", f"Unknown plugin {name}.") from error
-        common = {PluginType.SOURCE: source_config, PluginType.SINK: sink_config}.get(plugin.type, ConfigDef)()
+        common = {PluginType.SOURCE: source_config, PluginType.SINK: sink_config}.get(plugin.kind, ConfigDef)()
         cls = self.env.plugins.class_of(plugin)
         return [key_json(key) for definition in (common, cls.config()) for key in definition.keys.values()]
 

@@ -137,7 +137,9 @@ def _sink_change(change: Mapping[str, object]) -> tuple[TopicPartition, int | No
     ):
         raise BadRequestError(
             "INVALID_OFFSET",
-            f"The partition for a sink connector offset must contain the keys '{_TOPIC}' and '{_PARTITION}', the offset "
-            f"the key '{_OFFSET}', a whole number",
+            f"The partition for a sink connector offset must contain the keys '{_TOPIC}' and '{_PARTITION}', the "
+            f"offset the key '{_OFFSET}', a whole number",
         )
+    assert isinstance(topic, str)
+    assert isinstance(number, int)
     return TopicPartition(topic, number), position if isinstance(position, int) else None

@@ -120,8 +120,8 @@ def _fields_of(value: object, what: str, record: SinkRecord) -> Mapping[str, obj
         return value
     raise DataError(
         "NO_ROW",
-        f"the {what} of the record is of class {type(value).__name__}: a row needs a struct, or a map without a schema. "
-        "HoistField makes one of a single value",
+        f"the {what} of the record is of class {type(value).__name__}: a row needs a struct, or a map without a "
+        "schema. HoistField makes one of a single value",
         topic=record.topic,
         offset=record.kafka_offset,
     )
