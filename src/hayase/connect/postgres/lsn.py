@@ -66,13 +66,14 @@ class Snapshot:
         return wide
 
     def covers(self, other: Snapshot) -> bool:
-        """Whether this snapshot sees every transaction that the other one sees."""
-        if self.xmax < other.xmax:
-            return False
-        # What is in progress here must not have been seen there.
-        return not any(other.sees(xid) for xid in self.in_progress) and all(
-            self.sees(xid) for xid in range(self.xmin, other.xmax) if other.sees(xid)
-        )
+        """Whether this snapshot sees every transaction that the other one sees.
+
+        Example:
+            >>> Snapshot("10:20:15").covers(Snapshot("10:14:12")), Snapshot("10:20:13").covers(Snapshot("10:14:12"))
+            (True, False)
+        """
+        unseen = (*self.in_progress, *range(self.xmax, other.xmax))
+        return not any(other.sees(xid) for xid in unseen)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.text!r})"

@@ -18,7 +18,8 @@ def with_syntax_version(definition: ConfigDef) -> ConfigDef:
         "V1",
         one_of("V1", "V2", ignore_case=True),
         Importance.HIGH,
-        "How a field is named. V1: by the name of a field at the top. V2: by a path into nested structs and maps, with dots "
+        "How a field is named. V1: by the name of a field at the top. V2: by a path into nested structs and maps, with "
+        "dots "
         "between its steps; a step that has a dot itself is put between backticks.",
     )
 
