@@ -373,7 +373,7 @@ class SinkTask(Task):
 
 
 class SinkPartition(NamedTuple):
-    """A partition of a topic that is told from one of the same name that was deleted."""
+    """A partition of a topic; the id distinguishes the topic from one of the same name that was deleted."""
 
     topic: str
     topic_id: str

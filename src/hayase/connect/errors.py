@@ -148,7 +148,7 @@ class ErrorPolicy:
     def run(
         self, stage: Stage, record: RawRecord | ConnectRecord, by: object, step: Callable[..., T], *args: object
     ) -> Outcome[T]:
-        """Run a step on a record; where it fails for good, leave the record out or raise.
+        """Run a step on a record; where it fails finally, leave the record out or raise.
 
         Args:
             stage: which step.
@@ -183,7 +183,7 @@ class ErrorPolicy:
                 pause_ms *= 2
 
     def fail(self, stage: Stage, error: Exception, record: RawRecord | ConnectRecord, by: object = None) -> None:
-        """A record failed for good: count, log, send to the dead-letter topic.
+        """A record failed finally: count, log, send to the dead-letter topic.
 
         Raises:
             ConnectError: `TOLERANCE_EXCEEDED`: nothing is tolerated.

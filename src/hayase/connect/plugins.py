@@ -175,6 +175,16 @@ class Plugins:
         """The class of a plug-in."""
         return self._classes.get(plugin.target) or plugin.load()
 
+    def add_class(self, cls: type[object]) -> str:
+        """Take a class that is not to be found by name; the name that it has in configurations.
+
+        Raises:
+            ConfigError: `UNKNOWN_CLASS`: it is no plug-in.
+        """
+        if not self._add_class(cls):
+            raise ConfigError("UNKNOWN_CLASS", f"{cls!r} is no connector, transform, predicate or converter")
+        return _name_of(cls)
+
     def _add(self, plugin: Plugin) -> None:
         self._plugins[plugin.kind, plugin.name] = plugin
 
@@ -194,16 +204,22 @@ class Plugins:
             if inspect.isclass(cls) and cls.__module__.partition(".")[0] == module.__name__.partition(".")[0]:
                 self._add_class(cls)
 
-    def _add_class(self, cls: type[object]) -> None:
+    def _add_class(self, cls: type[object]) -> bool:
+        added = False
         for kind, base in _CLASSES.items():
             if issubclass(cls, base) and not inspect.isabstract(cls) and issubclass(cls, Versioned):
-                name = f"{cls.__module__.removeprefix(_PREFIX)}.{cls.__qualname__}"
                 target = f"{cls.__module__}:{cls.__qualname__}"
                 self._classes[target] = cls
-                self._add(Plugin(name, kind, target, _version_of(cls)))
+                self._add(Plugin(_name_of(cls), kind, target, _version_of(cls)))
+                added = True
+        return added
 
 
 _PREFIX = "hayase_plugin_"
+
+
+def _name_of(cls: type[object]) -> str:
+    return f"{cls.__module__.removeprefix(_PREFIX)}.{cls.__qualname__}"
 
 
 def _built_in() -> Iterator[Plugin]:

@@ -110,8 +110,8 @@ class TaskPublisher:
         return SupersededError(
             "SUPERSEDED",
             f"generation {self._generation} of the connector was replaced by a later one, so this task ends; what it "
-            "had polled and not published is polled again by the task that took its place. If no one restarted or "
-            "changed the connector, look for a second worker with the same group.id",
+            "had polled and not published is polled again by the task that took its place. If the connector was "
+            "neither restarted nor changed, look for a second worker with the same group.id",
             connector=self._connector,
             task=self._task,
         )

@@ -19,7 +19,7 @@ from hayase.connect.offsets import read_whole_topic
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
 from hayase.core.offset_reset import AutoOffsetReset
-from hayase.log.protocol import Log
+from hayase.log.protocol import Log, OutputBatch
 
 
 class RangeRecord(msgspec.Struct, frozen=True):
@@ -64,6 +64,16 @@ def load_ranges(log: Log, group: str, connector: str) -> dict[SinkPartition, Ran
             else:
                 found[where] = msgspec.json.decode(value, type=RangeRecord)
     return found
+
+
+def range_batch(group: str, connector: str, records: Mapping[SinkPartition, RangeRecord], now_ms: int) -> OutputBatch:
+    """Range records, to be published with the fence of a generation."""
+    return OutputBatch(
+        ranges_topic(group),
+        [_key(connector, partition) for partition in records],
+        [msgspec.json.encode(record) for record in records.values()],
+        [now_ms] * len(records),
+    )
 
 
 class RepeatableSinkLoop(SinkTaskLoop):

@@ -333,7 +333,7 @@ class SourceTaskLoop:
             for record in records:
                 self.task.commit_record(record, RecordMetadata(record.topic, record.kafka_partition, None))
             self.task.commit()
-        except Exception:  # the source is told again after the next transaction
+        except Exception:  # the next transaction acknowledges again
             self.metrics.commit_failures += 1
             _LOG.exception("task %s-%d: commit failed", self._context.connector, self._context.task)
 

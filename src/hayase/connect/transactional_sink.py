@@ -60,8 +60,8 @@ class TransactionalSinkLoop(SinkTaskLoop):
         if not self.bisected(ranges, self._write):
             raise SupersededError(
                 "SUPERSEDED",
-                "the next offsets in the target were moved by another task: nothing was written. If no one restarted "
-                "the connector, look for a second connector of this name on the same target",
+                "the next offsets in the target were moved by another task: nothing was written. If the "
+                "connector was not restarted, look for a second connector of this name on the same target",
                 connector=self._context.connector,
                 task=self._context.task,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
@@ -12,17 +11,16 @@ from dataclasses import dataclass, field
 
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.connector_validation import typed_config
-from hayase.connect.contracts import Connector, SinkConnector, SinkDelivery, SinkPartition, SourceConnector
+from hayase.connect.contracts import Connector, SinkConnector, SinkPartition
 from hayase.connect.exceptions import RetriableError
 from hayase.connect.generations import Generations
 from hayase.connect.herder.environment import WorkerEnvironment
+from hayase.connect.herder.generation_plan import plan_generation, plan_task_restart, task_configs
 from hayase.connect.herder.states import State, Status, TargetState
 from hayase.connect.herder.stores import ConfigStore, StatusStore, StoredConnector
-from hayase.connect.herder.task_loops import TaskSpec, check_task_count, offsets_topic, start_task
+from hayase.connect.herder.task_loops import TaskSpec, start_task
 from hayase.connect.herder.task_thread import TaskThread
 from hayase.connect.herder.topics_of_sink import sink_partitions
-from hayase.connect.offsets import OFFSETS_SETTINGS, ConnectorOffsets, check_complete, ensure_topic, load_offsets
-from hayase.connect.repeatable_sink import RangeRecord, load_ranges, ranges_topic
 from hayase.core.errors import LogError
 
 _LOG = logging.getLogger(__name__)
@@ -85,8 +83,6 @@ class ConnectorRunner:
         self._specs: dict[int, TaskSpec] = {}
         self._partitions: list[SinkPartition] = []
         self._stale = False
-        self._offsets = ConnectorOffsets()
-        self._ranges: Mapping[SinkPartition, RangeRecord] = {}
         self._thread = threading.Thread(target=self._run, name=f"connector-{name}", daemon=True)
 
     # what others ask for
@@ -109,7 +105,7 @@ class ConnectorRunner:
         self._wake.set()
 
     def restart(self, *, connector: bool, tasks: set[int]) -> None:
-        """Start the connector, or tasks, anew."""
+        """Restart the connector, or tasks."""
         with self._lock:
             self._wishes.restart_connector |= connector
             self._wishes.restart_tasks |= tasks
@@ -273,73 +269,20 @@ class ConnectorRunner:
         """Ask the connector for its tasks, and run them if they are others than before."""
         connector = self._connector
         assert connector is not None
-        maximum = int(self._resolved.get("tasks.max", "1"))
-        task_configs = connector.task_configs(maximum)
-        check_task_count(self.name, self._resolved, len(task_configs))
-        task_class = connector.task_class()
-        configs = [self._task_config(connector, each, task_class) for each in task_configs]
+        configs = task_configs(self.name, connector, self._resolved)
         if not always and self._tasks and configs == self.stored.tasks and partitions == self._partitions:
             return
         self._stop_tasks()
-        self._generation = self._generations_begin(connector, len(configs))
+        self._generation, self._specs = plan_generation(
+            self._env, self.name, connector, self._resolved, configs, partitions, self._topic_used
+        )
         self._partitions = partitions
         self.stored.tasks = configs
         self._configs.put_tasks(self.name, configs)
-        self._specs = self._task_specs(connector, configs, partitions)
         for task in range(len(configs), max(self.task_statuses, default=-1) + 1):
             self._forget_task(task)
         for task in self._specs:
             self._start_task(task)
-
-    def _task_config(self, connector: Connector, props: Mapping[str, str], task_class: type[object]) -> dict[str, str]:
-        config = {**props, "task.class": f"{task_class.__module__}.{task_class.__qualname__}"}
-        for name in ("topics", "topics.regex"):
-            if isinstance(connector, SinkConnector) and name in self._resolved:
-                config[name] = self._resolved[name]
-        return config
-
-    def _generations_begin(self, connector: Connector, tasks: int) -> int:
-        before = {task: marker.epoch for task, marker in self._generations.markers(self.name).items()}
-        self._prepare_topics(connector)
-        generation = self._generations.begin(self.name, range(tasks))
-        self._offsets, self._ranges = ConnectorOffsets(), {}
-        if isinstance(connector, SourceConnector):
-            topic = offsets_topic(self._env, typed_config(type(connector), self._resolved))
-            self._offsets = load_offsets(self._env.log, topic, self.name)
-            check_complete(self._offsets, before, self.name)
-        elif isinstance(connector, SinkConnector) and connector.delivery is SinkDelivery.REPEATABLE:
-            self._ranges = load_ranges(self._env.log, self._env.config.group, self.name)
-        return generation
-
-    def _prepare_topics(self, connector: Connector) -> None:
-        env = self._env
-        if isinstance(connector, SourceConnector):
-            topic = offsets_topic(env, typed_config(type(connector), self._resolved))
-            ensure_topic(env.log, topic, env.config.int("offset.storage.partitions"), OFFSETS_SETTINGS)
-        elif isinstance(connector, SinkConnector) and connector.delivery is SinkDelivery.REPEATABLE:
-            ensure_topic(env.log, ranges_topic(env.config.group), 1, OFFSETS_SETTINGS)
-
-    def _task_specs(
-        self, connector: Connector, configs: list[dict[str, str]], partitions: list[SinkPartition]
-    ) -> dict[int, TaskSpec]:
-        cls = type(connector)
-        assert issubclass(cls, (SourceConnector, SinkConnector))
-        return {
-            task: TaskSpec(
-                self.name,
-                cls,
-                task,
-                connector.task_class(),
-                dict(self._resolved),
-                config,
-                self._generation,
-                self._offsets,
-                self._ranges,
-                tuple(partitions[task :: len(configs)]),
-                lambda topic, task=task: self._topic_used(task, topic),  # type: ignore[misc] # bound per task
-            )
-            for task, config in enumerate(configs)
-        }
 
     def _start_task(self, task: int) -> None:
         spec = self._specs[task]
@@ -353,16 +296,9 @@ class ConnectorRunner:
         thread.start(paused=self.stored.target is TargetState.PAUSED)
 
     def _restart_task(self, task: int) -> None:
-        """One task anew, in a generation of its own: the others go on."""
+        """Restart one task, in a generation of its own: the others go on."""
         self._stop_threads({task: self._tasks.pop(task)} if task in self._tasks else {})
-        generation = self._generations.begin_task(self.name, task)
-        spec = dataclasses.replace(self._specs[task], generation=generation)
-        if issubclass(spec.connector_class, SourceConnector):
-            topic = offsets_topic(self._env, typed_config(spec.connector_class, self._resolved))
-            spec = dataclasses.replace(spec, offsets=load_offsets(self._env.log, topic, self.name))
-        elif spec.connector_class.delivery is SinkDelivery.REPEATABLE:
-            spec = dataclasses.replace(spec, ranges=load_ranges(self._env.log, self._env.config.group, self.name))
-        self._specs[task] = spec
+        self._specs[task] = plan_task_restart(self._env, self._specs[task])
         self._start_task(task)
 
     def _topic_used(self, task: int, topic: str) -> None:

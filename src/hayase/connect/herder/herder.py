@@ -164,7 +164,7 @@ class Herder:
         return self.put_config(name, {key: value for key, value in changed.items() if value is not None})[1]
 
     def delete(self, name: str) -> None:
-        """End a connector and forget it; its offsets stay. Returns when its tasks can write no more."""
+        """End a connector and forget it; its offsets stay. Returns when its tasks cannot write any longer."""
         with self._lock:
             runner = self.runner(name)
             self._configs.remove(name)
@@ -247,7 +247,7 @@ class Herder:
             runner.set_target(target)
 
     def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
-        """Start a connector anew, and its tasks if asked; the states that are to be seen meanwhile."""
+        """Restart a connector, and its tasks if asked; the states that are shown meanwhile."""
         runner = self.runner(name, "Unknown connector: {}")
         tasks = {
             task
@@ -258,7 +258,7 @@ class Herder:
         return self.status(name)
 
     def restart_task(self, name: str, task: int) -> None:
-        """Start one task anew."""
+        """Restart one task."""
         runner = self.runner(name)
         if task not in runner.task_statuses:
             raise NotFoundError("UNKNOWN_TASK", f"Unknown task: {name}-{task}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hayase.connect.connector_validation import typed_config
 from hayase.connect.contracts import (
     SinkConnector,
+    SinkDelivery,
     SourceConnector,
     SourcePartitionKey,
     source_partition_key,
@@ -17,6 +18,7 @@ from hayase.connect.herder.states import BadRequestError
 from hayase.connect.herder.task_loops import group_of, offsets_topic
 from hayase.connect.model import SourceOffset
 from hayase.connect.offsets import OFFSETS_SETTINGS, ensure_topic, load_offsets, offset_batch, offset_key
+from hayase.connect.repeatable_sink import RangeRecord, load_ranges, range_batch
 from hayase.core.records import TopicPartition
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -107,10 +109,23 @@ class OffsetChanges:
             wanted[where] = offset
         acted = cls().alter_offsets(props, wanted)
         starts = log.start_offsets([where for where, offset in wanted.items() if offset is None])
-        log.commit_group_offsets(
-            group, {where: starts[where] if offset is None else offset for where, offset in wanted.items()}
-        )
+        offsets = {where: starts[where] if offset is None else offset for where, offset in wanted.items()}
+        if cls.delivery is SinkDelivery.REPEATABLE:
+            self._move_ranges(name, offsets)
+        log.commit_group_offsets(group, offsets)
         return acted
+
+    def _move_ranges(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Take the last range of each partition for complete, and its end for what was asked for."""
+        log, group = self._env.log, self._env.config.group
+        moved = {
+            partition: RangeRecord(record.number, offsets[where], offsets[where], record.digest)
+            for partition, record in load_ranges(log, group, name).items()
+            if (where := TopicPartition(partition.topic, partition.partition)) in offsets
+        }
+        if moved:
+            batch = range_batch(group, name, moved, self._env.clock.now_ms())
+            Generations(log, group).begin(name, (), [batch])
 
 
 def _source_change(change: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object] | None]:

@@ -53,7 +53,7 @@ class TaskSpec:
         offsets: of a source, loaded after the generation began.
         ranges: of a sink that writes numbered ranges, as well.
         partitions: of a sink.
-        topic_used: told of each topic that the task uses.
+        topic_used: called with each topic that the task uses.
     """
 
     connector: str

@@ -31,7 +31,7 @@ class TaskThread:
         name: of the thread.
         start: makes and starts the task; gets a `sleep` that ends when the thread is to stop. A `RetriableError` of it
             is tried again.
-        report: told of every change of state, with a trace.
+        report: called with every change of state, with a trace.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TaskThread:
         self._stop.set()
 
     def abandon(self) -> None:
-        """Interrupt a call of the task that does not return; its generation is fenced, so it can write no more."""
+        """Interrupt a call of the task that does not return; its generation is fenced, so it cannot write."""
         started = self._started
         if started is not None:
             try:

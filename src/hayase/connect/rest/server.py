@@ -79,8 +79,8 @@ def rest_app(herder: Herder, config: WorkerConfig, root: Callable[[], dict[str, 
     names = loopback_hosts(hosts)
     if not names and not users:
         _LOG.warning(
-            "the REST interface listens on %s without a password: who reaches it can read and write what connectors "
-            "can; set rest.basic.auth.file",
+            "the REST interface listens on %s without a password: any client that reaches it can read and write what "
+            "connectors can; set rest.basic.auth.file",
             ", ".join(hosts),
         )
     return Guard(app, users, names)

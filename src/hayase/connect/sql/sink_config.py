@@ -46,7 +46,7 @@ def sql_sink_keys() -> ConfigDef:
         )
         .define(
             "delete.enabled", ConfigType.BOOLEAN, False, None, Importance.HIGH,
-            "Whether a tombstone deletes the row with the record's key; else tombstones are passed over. Needs "
+            "Whether a tombstone deletes the row with the record's key; else tombstones are skipped. Needs "
             "primary.key.mode=record_key.",
             group=WRITES, display_name="Delete by tombstone",
         )
