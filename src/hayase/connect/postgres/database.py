@@ -228,7 +228,8 @@ class Database:
             raise ConnectError(
                 "NO_REPLICA_IDENTITY",
                 f"updates and deletes of {', '.join(table.full_name for table in without)} could not be captured, "
-                f"since they have no primary key: add one, or run {statements}; or leave them out by table.exclude.list",
+                f"since they have no primary key: add one, or run {statements}; or leave them out "
+                "(table.exclude.list)",
             )
 
 

@@ -227,14 +227,16 @@ class ChangeReader:
         whole = old if change.whole else None
         new_key = events.key(new)
         if old is not None and events.has_key and events.key(old) != new_key:
-            self._move(table, old, new, position)
+            self._move(table, old, new, whole, position)
             return
         if "u" in self._config.skipped or self._in_snapshot(table, new):
             return
         before = None if old is None else events.row(old)
         self._emit(table, "u", new_key, before, events.row(new, whole), position)
 
-    def _move(self, table: _StreamTable, old: list[Cell], new: list[Cell], position: Position) -> None:
+    def _move(
+        self, table: _StreamTable, old: list[Cell], new: list[Cell], whole: list[Cell] | None, position: Position
+    ) -> None:
         """A changed key: the old row goes, a new one comes; each is decided by its own key."""
         events = table.events
         old_key, new_key = events.key(old), events.key(new)
@@ -244,7 +246,7 @@ class ChangeReader:
             self._tombstone(events, old_key)
         if "c" not in self._config.skipped and not self._in_snapshot(table, new):
             header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)
-            self._emit(table, "c", new_key, None, events.row(new, old), position, (header,))
+            self._emit(table, "c", new_key, None, events.row(new, whole), position, (header,))
 
     def _emit(
         self,

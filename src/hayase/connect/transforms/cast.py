@@ -80,7 +80,7 @@ class Cast(FieldTransform):
             ConfigType.LIST,
             validator=_check_spec,
             importance=Importance.HIGH,
-            documentation="`field:type` for each field of a struct or map, or one type for the whole key or value. Types: "
+            documentation="`field:type` for each field of a struct or map, or one type for the whole. Types: "
             "int8, int16, "
             "int32, int64, float32, float64, boolean, string. Bytes can become a string only, in base64.",
         )

@@ -89,8 +89,8 @@ class TimestampConverter(FieldTransform):
             "milliseconds",
             one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
             Importance.LOW,
-            "What numbers count, read and written: seconds, milliseconds, microseconds or nanoseconds. Times are kept to "
-            "the "
+            "What numbers count, read and written: seconds, milliseconds, microseconds or nanoseconds. Times are kept "
+            "to the "
             "millisecond.",
         )
     )
