@@ -247,8 +247,8 @@ def test_a_user_and_a_password_are_asked_for(tmp_path: Path) -> None:
 def test_the_client_kafka_connect_py_works_unchanged(client: httpx2.Client, worker: ConnectWorker) -> None:
     from kafka_connect import KafkaConnect
 
-    other = KafkaConnect(endpoint=worker.urls[0])
-    other.create_connector("py", lines("py")["config"])
+    other = KafkaConnect(url=worker.urls[0])
+    other.create_connector(lines("py"))
     wait(lambda: states(client, "py"), ("RUNNING", ["RUNNING"]))
     assert "py" in other.list_connectors()
     assert other.get_connector_status("py")["connector"]["state"] == "RUNNING"
