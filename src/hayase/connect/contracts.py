@@ -235,8 +235,11 @@ class SourceTaskContext(Protocol):
     serialized_json: SerializedJson | None
     metrics: dict[str, float]
 
-    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset) -> None:
-        """Publish an offset with the next transaction, even without a record: a heartbeat. From the task's thread."""
+    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
+        """Publish an offset with the next transaction, even without a record: a heartbeat. From the task's thread.
+
+        `None` forgets the offset of the partition.
+        """
         ...
 
 

@@ -63,7 +63,7 @@ class TaskPublisher:
         self._sleep = sleep
         self._n = 0
 
-    def publish(self, batches: Sequence[OutgoingBatch], offsets: Mapping[bytes, SourceOffset]) -> None:
+    def publish(self, batches: Sequence[OutgoingBatch], offsets: Mapping[bytes, SourceOffset | None]) -> None:
         """Write one transaction; when it returns, all of it is durable.
 
         While the log is away it tries again: the same transaction under the same marker, so that one whose answer was

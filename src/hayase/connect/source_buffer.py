@@ -55,7 +55,7 @@ class SourceBuffer:
     """
 
     batches: list[OutgoingBatch] = field(default_factory=list)
-    offsets: dict[bytes, SourceOffset] = field(default_factory=dict)
+    offsets: dict[bytes, SourceOffset | None] = field(default_factory=dict)
     count: int = 0
     bytes: int = 0
     records: list[SourceRecord] = field(default_factory=list)

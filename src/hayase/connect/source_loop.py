@@ -109,9 +109,9 @@ class TaskContext:
     transaction_context: TransactionContext | None = None
     serialized_json: SerializedJson | None = None
     metrics: dict[str, float] = field(default_factory=dict)
-    waiting_offsets: list[tuple[SourcePartition, SourceOffset]] = field(default_factory=list)
+    waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
 
-    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset) -> None:
+    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         """See `SourceTaskContext.publish_offsets`."""
         self.waiting_offsets.append((partition, offset))
 
@@ -264,7 +264,7 @@ class SourceTaskLoop:
         if self._open.bytes > self._buffer_bytes // 2:
             self._open.spill()
 
-    def _set_offset(self, partition: SourcePartition, offset: SourceOffset) -> None:
+    def _set_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         where = source_partition_key(partition)
         key = self._keys.get(where)
         if key is None:

@@ -13,7 +13,7 @@ from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.herder import Herder
 from hayase.connect.plugins import Plugins
-from hayase.connect.rest.server import Listener, RestServer, check_tls, rest_app
+from hayase.connect.rest.server import RestServer, check_tls, rest_app
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
@@ -39,12 +39,8 @@ class ConnectWorker:
     def __init__(self, log_config: LogConfig, props: Mapping[str, str], *, clock: Clock | None = None) -> None:
         self.config = WorkerConfig(props)
         check_tls(self.config)
-        listeners = [Listener.parse(each) for each in self.config.list("listeners")]
-        sockets = [each.bound() for each in listeners]
-        self.urls = [
-            f"{'https' if listener.tls else 'http'}://{_host(listener)}:{bound.getsockname()[1]}"
-            for listener, bound in zip(listeners, sockets, strict=True)
-        ]
+        self._server = RestServer(self.config)
+        self.urls = self._server.urls
         """Where the REST interface answers."""
         self._log = open_log(log_config)
         plugins = Plugins([Path(each).expanduser() for each in self.config.list("plugin.path")])
@@ -60,9 +56,6 @@ class ConnectWorker:
             )
         )
         self._cluster = f"{log_config.kind}:{log_config.location}"
-        self._server = (
-            RestServer(rest_app(self.herder, self.config, self._root), self.config, sockets) if sockets else None
-        )
         self._closed = threading.Event()
 
     def _worker_id(self) -> str:
@@ -82,8 +75,7 @@ class ConnectWorker:
     def start(self) -> None:
         """Start the connectors that the topic of configurations holds, and answer requests."""
         self.herder.start()
-        if self._server is not None:
-            self._server.start()
+        self._server.start(rest_app(self.herder, self.config, self._root))
         _LOG.info("worker %s answers at %s", self.config.group, ", ".join(self.urls))
 
     def close(self) -> None:
@@ -91,8 +83,7 @@ class ConnectWorker:
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._server is not None:
-            self._server.close()
+        self._server.close()
         self.herder.close()
         self._log.close()
 
@@ -102,7 +93,3 @@ class ConnectWorker:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _host(listener: Listener) -> str:
-    return f"[{listener.host}]" if ":" in listener.host else listener.host

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,14 +15,13 @@ from starlette.responses import Response
 
 from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.herder.herder import Herder
+from hayase.connect.http.serving import HttpThread
 from hayase.connect.rest.guard import Guard, loopback_hosts, read_users
 from hayase.connect.rest.requests import error_answer
 from hayase.connect.rest.routes import routes
 from hayase.core.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
-_START_S = 30.0
-_STOP_S = 10.0
 _PHRASES = {404: "Not Found", 405: "Method Not Allowed"}
 
 
@@ -96,55 +93,32 @@ class RestServer:
     """Serves an application on the listeners of a worker.
 
     Args:
-        app: the application.
         config: of the worker.
-        sockets: bound, one for each listener.
     """
 
-    def __init__(self, app: Guard, config: WorkerConfig, sockets: Sequence[socket.socket]) -> None:
-        self._app = app
-        self._config = config
-        self._sockets = list(sockets)
-        self._listeners = [Listener.parse(each) for each in config.list("listeners")]
-        self._loop = asyncio.new_event_loop()
-        self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="connect-rest", daemon=True)
+    def __init__(self, config: WorkerConfig) -> None:
+        certificate, key = config.optional_string("ssl.certificate"), config.optional_string("ssl.key")
+        tls = None if certificate is None else (certificate, key)
+        listeners = [Listener.parse(each) for each in config.list("listeners")]
+        self._threads = [
+            HttpThread(each.bound(), f"connect-rest-{number}", tls=tls if each.tls else None)
+            for number, each in enumerate(listeners)
+        ]
 
-    def start(self) -> None:
-        """Begin to answer; a connection that comes earlier waits."""
-        self._thread.start()
+    @property
+    def urls(self) -> list[str]:
+        """Where it answers."""
+        return [each.url for each in self._threads]
+
+    def start(self, app: Guard) -> None:
+        """Begin to answer."""
+        for each in self._threads:
+            each.start(app)
 
     def close(self) -> None:
         """Stop answering."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(_STOP_S)
-
-    def _run(self) -> None:
-        from hypercorn.asyncio import serve
-        from hypercorn.config import Config
-
-        settings = Config()
-        settings.accesslog = None
-        settings.errorlog = _LOG
-        settings.graceful_timeout = 1.0
-        settings.read_timeout = 30
-        settings.include_server_header = False
-        plain = [each for each, listener in zip(self._sockets, self._listeners, strict=True) if not listener.tls]
-        secure = [each for each, listener in zip(self._sockets, self._listeners, strict=True) if listener.tls]
-        if secure:
-            settings.certfile = self._config.optional_string("ssl.certificate")
-            settings.keyfile = self._config.optional_string("ssl.key")
-            settings.bind = [f"fd://{each.detach()}" for each in secure]
-            settings.insecure_bind = [f"fd://{each.detach()}" for each in plain]
-        else:
-            settings.bind = [f"fd://{each.detach()}" for each in plain]
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(
-                serve(self._app, settings, shutdown_trigger=self._ended.wait)  # type: ignore[arg-type] # its own type of ASGI applications
-            )
-        finally:
-            self._loop.close()
+        for each in self._threads:
+            each.close()
 
 
 def check_tls(config: WorkerConfig) -> None:
