@@ -12,9 +12,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.postgres.capture import Capture
 
 from hayase.testing.postgres_server import PostgresServer
-from tests.postgres.capture import Capture
 
 pytestmark = pytest.mark.postgres
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -102,7 +102,7 @@ def capture_under_load(server: PostgresServer, database: str, seed: int, seconds
         for table, columns in KEYS.items():
             connection.execute(
                 f"CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION note()"
-            )  # noqa: E501
+            )
             for number in range(0, SPACE, 2):
                 names, key = ", ".join((*columns, "v", "big")), ", ".join(key_values(table, number))
                 connection.execute(f"INSERT INTO {table} ({names}) VALUES ({key}, 0, {BIG})")
@@ -181,7 +181,7 @@ def day(days: int) -> str:
 def same(left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
-    return all(name == "big" and right[name] == UNAVAILABLE or left[name] == right[name] for name in left)
+    return all((name == "big" and right[name] == UNAVAILABLE) or left[name] == right[name] for name in left)
 
 
 def fits(history: list[tuple[str, Any]], events: list[tuple[str, Any]]) -> bool:
@@ -204,12 +204,12 @@ def check(server: PostgresServer, database: str, capture: Capture) -> int:
     assert not events.keys() - histories.keys()
     wrong = {
         key: (histories[key], events.get(key, [])) for key in histories if not fits(histories[key], events.get(key, []))
-    }  # noqa: E501
+    }
     shown = json.dumps(
         [
             [key, [(op, row and row["v"]) for op, row in a], [(op, row and row["v"]) for op, row in b]]
             for key, (a, b) in list(wrong.items())[:3]
-        ],  # noqa: E501
+        ],
         default=lambda each: float(each) if isinstance(each, Decimal) else str(each),
     )
     assert not wrong, f"{len(wrong)} of {len(histories)} keys: {shown}"

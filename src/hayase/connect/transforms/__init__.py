@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KAFKA = "org.apache.kafka.connect.transforms."
+_DEBEZIUM = "io.debezium.transforms."
 _HERE = "hayase.connect.transforms."
 
 ALIASES: Mapping[str, str] = {
@@ -37,5 +38,7 @@ ALIASES: Mapping[str, str] = {
     f"{_KAFKA}predicates.HasHeaderKey": f"{_HERE}predicates:HasHeaderKey",
     f"{_KAFKA}predicates.RecordIsTombstone": f"{_HERE}predicates:RecordIsTombstone",
     f"{_KAFKA}predicates.TopicNameMatches": f"{_HERE}predicates:TopicNameMatches",
+    f"{_DEBEZIUM}ExtractNewRecordState": f"{_HERE}extract_new_record_state:ExtractNewRecordState",
+    f"{_DEBEZIUM}outbox.EventRouter": f"{_HERE}event_router:EventRouter",
 }
 """Transforms and predicates: module and class by the full name of the class in Java."""
