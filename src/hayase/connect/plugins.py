@@ -66,13 +66,16 @@ _HERE = "hayase.connect."
 SOURCES: Mapping[str, str] = {
     "io.debezium.connector.postgresql.PostgresConnector": f"{_HERE}postgres.connector:PostgresConnector",
     f"{_FILE}FileStreamSourceConnector": f"{_HERE}files.file_stream_source:FileStreamSourceConnector",
+    "hayase.FileSourceConnector": f"{_HERE}files.file_source:FileSourceConnector",
     "hayase.DatagenSourceConnector": f"{_HERE}datagen.datagen_source:DatagenSourceConnector",
     "hayase.WebhookSourceConnector": f"{_HERE}http.webhook_source:WebhookSourceConnector",
 }
 """Built-in source connectors: the name in configurations, and where the class is."""
 SINKS: Mapping[str, str] = {
     f"{_FILE}FileStreamSinkConnector": f"{_HERE}files.file_stream_sink:FileStreamSinkConnector",
+    "hayase.FileSinkConnector": f"{_HERE}files.file_sink:FileSinkConnector",
     "hayase.HttpSinkConnector": f"{_HERE}http.http_sink:HttpSinkConnector",
+    "hayase.PostgresSinkConnector": f"{_HERE}sql.postgres_sink:PostgresSinkConnector",
     "hayase.SqliteSinkConnector": f"{_HERE}sql.sqlite_sink:SqliteSinkConnector",
 }
 """Built-in sink connectors."""

@@ -19,6 +19,7 @@ from hayase.connect.offsets import read_whole_topic
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
 from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.time import Clock
 from hayase.log.protocol import Log, OutputBatch
 
 
@@ -91,6 +92,8 @@ class RepeatableSinkLoop(SinkTaskLoop):
         group_offsets: shows the positions.
         sleep: waits that many seconds; raises to give up.
         range_records: how many offsets a step covers at most.
+        range_interval_ms: how long records wait for further ones before a range is made.
+        clock: for that.
     """
 
     def __init__(
@@ -107,6 +110,8 @@ class RepeatableSinkLoop(SinkTaskLoop):
         group_offsets: GroupOffsets,
         sleep: Callable[[float], None],
         range_records: int,
+        range_interval_ms: int,
+        clock: Clock,
     ) -> None:
         metrics = SinkMetrics()
         reporter = Reporter(conversion)
@@ -120,6 +125,10 @@ class RepeatableSinkLoop(SinkTaskLoop):
         self._reset = reset
         self._group_offsets = group_offsets
         self._digest = config_digest(context.configs)
+        self._range_records = range_records
+        self._range_interval_ms = range_interval_ms
+        self._clock = clock
+        self._waiting_since_ms: int | None = None
 
     def begin(self) -> None:
         """See `SinkTaskLoop.begin`; writes the ranges again that may be incomplete.
@@ -151,6 +160,20 @@ class RepeatableSinkLoop(SinkTaskLoop):
             topic=partition.topic,
             partition=partition.partition,
         )
+
+    def step(self) -> bool:
+        """See `SinkTaskLoop.step`; waits until a range is large enough, or its first record old enough."""
+        waiting = self._reader.waiting(self.positions)
+        if not waiting:
+            self._waiting_since_ms = None
+            return False
+        now_ms = self._clock.now_ms()
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
+        if waiting < self._range_records and now_ms - self._waiting_since_ms < self._range_interval_ms:
+            return False
+        self._waiting_since_ms = None
+        return super().step()
 
     def write(self, ranges: Sequence[SinkRange]) -> None:
         """See `SinkTaskLoop.write`: record, then write."""

@@ -167,6 +167,13 @@ class SinkReader:
         share = max(1, self._range_records // max(1, len(ready)))
         return [self.read_range(partition, start, min(end, start + share)) for partition, (start, end) in ready.items()]
 
+    def waiting(self, positions: Mapping[SinkPartition, int]) -> int:
+        """How many offsets are behind the positions."""
+        ends = self._log.end_offsets([TopicPartition(each.topic, each.partition) for each in self._partitions])
+        return sum(
+            max(0, ends[TopicPartition(each.topic, each.partition)] - positions[each]) for each in self._partitions
+        )
+
     def _check_topics(self) -> None:
         infos = self._log.describe(sorted({each.topic for each in self._partitions}))
         for partition in self._partitions:

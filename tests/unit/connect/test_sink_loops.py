@@ -23,7 +23,7 @@ STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConvert
 
 
 def driver(log: Log, cls: type, **props: str) -> ConnectorTestDriver:
-    given = {"connector.class": cls, "name": "sink", "topics": "words", **STRINGS}
+    given = {"range.interval.ms": "0", "connector.class": cls, "name": "sink", "topics": "words", **STRINGS}
     return ConnectorTestDriver({**given, **{key.replace("_", "."): value for key, value in props.items()}}, log=log)
 
 

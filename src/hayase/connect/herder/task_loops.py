@@ -35,7 +35,8 @@ from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 
-_FILE_RANGE_RECORDS = 50_000
+_RANGE_RECORDS, _RANGE_INTERVAL_MS = 50_000, 10_000
+"""Of sinks that write numbered ranges, unless their configuration says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +286,9 @@ def _sink_loop(
             reset=reset,
             group_offsets=offsets,
             sleep=sleep,
-            range_records=int(spec.props.get("range.records", _FILE_RANGE_RECORDS)),
+            range_records=int(spec.props.get("range.records", _RANGE_RECORDS)),
+            range_interval_ms=int(spec.props.get("range.interval.ms", _RANGE_INTERVAL_MS)),
+            clock=env.clock,
         )
     return AtLeastOnceSinkLoop(
         task,
