@@ -98,7 +98,6 @@ class Capture:
         """The process ends: its connections break, nothing is confirmed."""
         if self.task is not None:
             self.task.stop()
-            self.task.poll()
         self.task = self.context = None
 
     def _running(self) -> tuple[PostgresSourceTask, _Context]:

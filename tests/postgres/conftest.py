@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from hayase.log.open import open_log
+from hayase.log.protocol import Log, LogConfig
 from hayase.testing.postgres_server import PostgresServer
 
 _numbers = itertools.count()
@@ -32,3 +35,10 @@ def database(postgres_server: PostgresServer) -> Iterator[str]:
             if pid is not None:
                 connection.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
             connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    opened = open_log(LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false", "cleaner.interval.ms": "0"}))
+    yield opened
+    opened.close()

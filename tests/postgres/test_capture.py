@@ -52,7 +52,8 @@ def test_events_are_json_that_the_converter_can_write(postgres_server: PostgresS
     with postgres_server.connect(database) as connection:
         connection.execute(
             "CREATE TABLE t (id bigint PRIMARY KEY, a numeric(10,2), b timestamptz, c jsonb, d text[], e bytea, f uuid, "
-            "g date, h time, i timestamp(3), j interval, k inet, l bit(3), m money, n real, o numeric, p bool, q xml)"
+            "g date, h time, i timestamp(3), j interval, k inet, l bit(3), m money, n real, o numeric, "
+            "p bool, q xml)"
         )
         connection.execute(
             "INSERT INTO t VALUES (1, 1.5, '2024-02-03 04:05:06.7+00', '{\"a\": 1}', '{x,NULL}', '\\xff', "
@@ -206,7 +207,7 @@ class TestWhatIsLost:
                 "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE active_pid IS NOT NULL"
             )
             connection.execute("SELECT pg_drop_replication_slot(%s)", (capture.config["slot.name"],))
-            with pytest.raises(ConnectError, match="set snapshot[.]mode") as raised:
+            with pytest.raises(ConnectError, match="SLOT_LOST") as raised:
                 capture.step()
             assert raised.value.condition == "SLOT_LOST"
 

@@ -101,11 +101,6 @@ class StreamOffset:
             slot_lsn=_number(offset, "slot_lsn"),
         )
 
-    @property
-    def of_debezium(self) -> bool:
-        """Whether it has only what Debezium writes: a transaction in part is then known by its last change."""
-        return not self.system_id
-
 
 def _number(offset: Mapping[str, object], name: str) -> int:
     value = offset.get(name)

@@ -104,7 +104,7 @@ class ChangeReader:
         change = decode(message.data)
         if isinstance(change, (Insert, Update, Delete, Truncate)):
             self._ordinal += 1
-            if self._done or self._ordinal <= self._skip or message.lsn <= self._skip_lsn:
+            if self._done or self._ordinal <= self._skip or self._was_seen(message.lsn):
                 return
             try:
                 self._change(change, message.lsn)
@@ -116,6 +116,14 @@ class ChangeReader:
             self._commit(change)
         elif isinstance(change, Relation):
             self._tables[change.oid] = self._table(change)
+
+    def _was_seen(self, lsn: int) -> bool:
+        """Whether Debezium has captured a change; changes of one COPY share a position, and may come again."""
+        if lsn > self._skip_lsn or self._skip_lsn == 0:
+            return False
+        if lsn == self._skip_lsn:
+            self._skip_lsn = 0
+        return True
 
     def idle(self, sent_up_to: int) -> bool:
         """Nothing was sent up to a position, and no transaction is open; whether the offset has moved."""
@@ -134,7 +142,8 @@ class ChangeReader:
             return
         if begin.final_lsn == self.offset.transaction_lsn:
             self._skip = self.offset.ordinal
-        elif self.offset.of_debezium and self.offset.xid is not None and self.offset.xid & 0xFFFFFFFF == begin.xid:
+        elif self.offset.xid is not None and self.offset.xid & 0xFFFFFFFF == begin.xid:
+            # Debezium stopped inside of this transaction: its offset has the position of the last change only.
             self._skip_lsn = self.offset.lsn
 
     def _commit(self, commit: Commit) -> None:

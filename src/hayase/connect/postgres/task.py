@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from hayase.connect.postgres.stream import ChangeReader
 _LOG = logging.getLogger(__name__)
 _NO_SNAPSHOT = ("no_data", "never")
 _MESSAGES_VERSION = 140000
+_STOP_S = 10.0
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class PostgresSourceTask(SourceTask):
         self._progress = SnapshotProgress()
         self._polled_lsn = 0
         self._stopped = False
+        self._polling = threading.Lock()
 
     def start(self, props: Props) -> None:
         """Take the configuration; the database is connected to by the first `poll`, which can be repeated."""
@@ -79,21 +82,24 @@ class PostgresSourceTask(SourceTask):
         self._next_idle = self._monotonic()
 
     def stop(self) -> None:
-        """End; a poll that runs returns soon."""
+        """End; a poll that runs returns soon, and its connections are closed."""
         self._stopped = True
+        if self._polling.acquire(timeout=_STOP_S):
+            try:
+                self._disconnect()
+            finally:
+                self._polling.release()
 
     def poll(self) -> list[SourceRecord] | None:
         """The next records: of a chunk of the snapshot, or of the stream."""
-        if self._stopped:
-            self._disconnect()
-            return None
-        try:
-            session = self._session or self._connect()
-            records = self._next(session)
-        except BaseException:  # also of the interpreter: a connection must not stay half-way in the stream
-            self._disconnect()
-            raise
-        return records or None
+        with self._polling:
+            if self._stopped:
+                return None
+            try:
+                return self._next(self._session or self._connect()) or None
+            except BaseException:  # also of the interpreter: a connection must not stay half-way in the stream
+                self._disconnect()
+                raise
 
     def commit(self) -> None:
         """Confirm what was polled: it is durable now."""

@@ -13,39 +13,10 @@ from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.column_types import ColumnType, ColumnTypes, TypeModes
 from hayase.connect.schema import SchemaType, validate_value
 
-NAMES = [
-    "bool",
-    "int2",
-    "int4",
-    "int8",
-    "oid",
-    "float4",
-    "float8",
-    "numeric",
-    "money",
-    "text",
-    "varchar",
-    "bpchar",
-    "bytea",
-    "date",
-    "time",
-    "timestamp",
-    "timestamptz",
-    "timetz",
-    "interval",
-    "uuid",
-    "json",
-    "jsonb",
-    "xml",
-    "bit",
-    "varbit",
-    "point",
-    "inet",
-    "tsvector",
-    "hstore",
-    "int4range",
-    "box",
-]
+NAMES = """
+bool int2 int4 int8 oid float4 float8 numeric money text varchar bpchar bytea date time timestamp timestamptz
+timetz interval uuid json jsonb xml bit varbit point inet tsvector hstore int4range box
+""".split()  # noqa: SIM905 - a list of thirty words
 OIDS = {name: number for number, name in enumerate(NAMES, 1)}
 ROWS = [(oid, "pg_catalog", name, "b", 0, 0, -1, []) for name, oid in OIDS.items()]
 ROWS += [(oid + 100, "pg_catalog", f"_{name}", "b", oid, 0, -1, []) for name, oid in OIDS.items()]
