@@ -9,6 +9,7 @@ from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
 from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
@@ -55,6 +56,7 @@ class SqlEngine:
         functions: all functions; by default those of ksqlDB.
         schema_registry: for formats that need one.
         topics: those that exist; by default any, with one partition.
+        inferred: columns that the schema registry gave the same statements before.
 
     Example:
         >>> engine = SqlEngine()
@@ -72,11 +74,13 @@ class SqlEngine:
         functions: FunctionRegistry | None = None,
         schema_registry: Any = None,
         topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
     ) -> None:
         self.catalog = Catalog()
         self.queries: dict[str, PersistentQuery] = {}
         self.functions = default_registry() if functions is None else functions
         self.variables = Variables()
+        self.inferred = InferredColumns() if inferred is None else inferred
         self._settings = dict(settings or {})
         self._session: dict[str, object] = {}
         self._registry = schema_registry
@@ -179,6 +183,7 @@ class SqlEngine:
             registry=self._registry,
             variables=dict(self.variables),
             text=text,
+            inferred=self.inferred,
         )
         return execution, handler(statement, execution)
 
