@@ -14,7 +14,7 @@ from hayase.app.checkpoint import checkpoint_id_of, fix_plan, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
 from hayase.app.store_schemas import check_store_schemas
-from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
+from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.endpoints import written_serdes
@@ -121,7 +121,7 @@ def prepare(
         if not config.exactly_once:
             forget_claims(blobs)  # its epochs leave no markers
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
-        ensure_dead_letter_topic(config, log)
+        ensure_topics_of_failures(config, log)
     finally:
         log.close()
     term = _begin(blobs, checkpoint_id)

@@ -38,7 +38,13 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import STREAMS_PREFIX
+from hayase.sql.settings import OF_STREAMS, topology_settings
+from hayase.sql.statements.processing_log import (
+    makes_processing_log_topic,
+    processing_log_size,
+    processing_log_stream,
+    processing_log_topic,
+)
 from hayase.sql.statements.results import QueryKind
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
@@ -51,17 +57,8 @@ ALLOWED = (
 _SQL_PREFIX = "ksql."
 _REGISTRY_URL = "ksql.schema.registry.url"
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
-_TO_TOPOLOGY = {
-    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
-    "statestore.cache.max.bytes": "statestore.cache.max.bytes",
-    "commit.interval.ms": "commit.interval.ms",
-    "auto.offset.reset": "auto.offset.reset",
-    "processing.guarantee": "processing.guarantee",
-}
 _OF_STATEMENTS = ("PLAN_CHANGED", "STORE_SCHEMA_CHANGED")
 """Conditions of checkpoints that do not fit a changed statement."""
-_FAIL_ON_DESERIALIZATION = "ksql.fail.on.deserialization.error"
-_FAIL_ON_PRODUCTION = "ksql.fail.on.production.error"
 
 
 @dataclass
@@ -151,7 +148,8 @@ class SqlProgram:
             self.queries: dict[str, PersistentQuery] = {}
             self._statements: dict[str, ParsedStatement] = {}
             self._settings: dict[str, dict[str, object]] = {}
-            for parsed in statements:
+            log_stream = processing_log_stream(self.engine.settings)
+            for parsed in (*([] if log_stream is None else parse_script(log_stream)), *statements):
                 self._execute(parsed)
             self._check_changes()
         except BaseException:
@@ -225,19 +223,13 @@ class SqlProgram:
 
     def _topology_settings(self) -> dict[str, object]:
         """What the settings that count now are for a topology."""
-        settings: dict[str, object] = {}
         given = self.engine.settings
-        for key, value in given.items():
-            plain = key.removeprefix(STREAMS_PREFIX)
-            if plain in _TO_TOPOLOGY:
-                settings[_TO_TOPOLOGY[plain]] = value
-            elif key.startswith(STREAMS_PREFIX) and is_of_topologies(plain):
-                settings[plain] = value
-        handler = "log_and_fail" if _is_true(given.get(_FAIL_ON_DESERIALIZATION)) else "log_and_continue"
-        settings["deserialization.exception.handler"] = handler
-        if not _is_true(given.get(_FAIL_ON_PRODUCTION, True)):
-            settings["production.exception.handler"] = "log_and_continue"
-        return {**settings, **{key: value for key, value in self._of_queries.items() if key not in _TO_TOPOLOGY}}
+        settings = {key: value for key, value in topology_settings(given).items() if is_of_topologies(key)}
+        log = processing_log_topic(given)
+        if makes_processing_log_topic(given) or self._topics.partitions(log) is not None:
+            settings["processing.log.topic.name"] = log
+            self._topics.create(log, *processing_log_size(given))
+        return {**settings, **{key: value for key, value in self._of_queries.items() if key not in OF_STREAMS}}
 
     def _check_changes(self) -> None:
         """Compare the queries with those of the last run; raises StatementError `CANNOT_REPLACE`."""
@@ -325,14 +317,10 @@ def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> Any:
 
 
 def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, object]) -> dict[str, object]:
-    from_queries = {key: value for key, value in of_queries.items() if key in _TO_TOPOLOGY}
+    from_queries = {key: value for key, value in of_queries.items() if key in OF_STREAMS}
     if "statestore.cache.max.bytes" in from_queries:
         from_queries["cache.max.bytes.buffering"] = from_queries.pop("statestore.cache.max.bytes")
     return {**{key: value for key, value in of_sql.items() if key != _REGISTRY_URL}, **from_queries}
-
-
-def _is_true(value: object) -> bool:
-    return str(value).lower() == "true"
 
 
 def check_script_file(path: Path) -> str:

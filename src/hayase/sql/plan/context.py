@@ -50,7 +50,7 @@ class GuardedExpression:
         try:
             return self._expression(row)
         except Exception as error:  # a function of a user may raise anything
-            self._log(error)
+            log_failure(self._step, self._text, error, row)
             return None
 
     def _log(self, error: Exception) -> None:

@@ -28,19 +28,25 @@ class ProjectRow:
 
     def __init__(self, projection: RowProjection) -> None:
         self._projection = projection
-        projection.report = _log
+        self._row: Row | None = None
+        projection.report = self._log
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_projection": self._projection, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._projection.report = _log
+        self._projection.report = self._log
 
     def __call__(self, row: Row | None) -> Row | None:
         """The columns for a row; none for none."""
-        return None if row is None else self._projection(row)
+        if row is None:
+            return None
+        self._row = row
+        return self._projection(row)
 
-
-def _log(name: str, error: Exception) -> None:
-    log_failure("SELECT", name, error)
+    def _log(self, name: str, error: Exception) -> None:
+        log_failure("SELECT", name, error, self._row)
 
 
 class RenameKey:

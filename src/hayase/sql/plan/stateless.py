@@ -145,7 +145,7 @@ class Zip:
         try:
             lists = [(name, call(row)) for name, call in self._calls]
         except Exception as error:  # a function of a user may raise anything
-            log_failure("table functions", ", ".join(name for name, _ in self._calls), error)
+            log_failure("table functions", ", ".join(name for name, _ in self._calls), error, row)
             return []
         count = max(len(items) for _, items in lists)
         return [

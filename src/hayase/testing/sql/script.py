@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, iterate_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.settings import is_on
+from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.driver import TopologyTestDriver
@@ -28,6 +31,7 @@ from hayase.testing.sql.asserts import check_null_values, check_source, check_va
 from hayase.testing.topics import RawRecord
 
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]")
 _SCRIPTS_DEPTH_MAX = 20
 
 
@@ -68,6 +72,9 @@ class SqlScript:
         self._log: dict[str, list[RawRecord]] = {}
         self._read: dict[str, int] = {}
         self._depth = 0
+        stream = processing_log_stream(self.engine.settings)
+        if stream is not None:
+            self.run(stream)
 
     def __enter__(self) -> SqlScript:
         return self
@@ -145,7 +152,13 @@ class SqlScript:
     def _start(self, query: PersistentQuery) -> None:
         running = self._drivers.get(query.id)
         if running is None:
-            self._drivers[query.id] = query, TopologyTestDriver(query.topology, _DRIVER)
+            settings = {
+                **_DRIVER,
+                "application.id": _UNNAMEABLE.sub("-", query.id),
+                "processing.log.topic.name": processing_log_topic(self.engine.settings),
+                "processing.log.rows.include": is_on(self.engine.settings, "ksql.logging.processing.rows.include"),
+            }
+            self._drivers[query.id] = query, TopologyTestDriver(query.topology, settings)
         else:
             running[1].replace_topology(query.topology)
             self._drivers[query.id] = query, running[1]
@@ -159,8 +172,8 @@ class SqlScript:
             for query, driver in list(self._drivers.values()):
                 if record.topic in query.source_topics:
                     driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
-                    if query.sink_topic is not None:
-                        written = driver.output_queue(query.sink_topic)
+                    for topic in filter(None, (query.sink_topic, processing_log_topic(self.engine.settings))):
+                        written = driver.output_queue(topic)
                         waiting += written
                         written.clear()
 

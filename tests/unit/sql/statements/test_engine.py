@@ -6,7 +6,7 @@ import pytest
 
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
-from hayase.sql.settings import effective, streams_config
+from hayase.sql.settings import effective, topology_settings
 from hayase.sql.statements.topics import MemoryTopics
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');"
@@ -202,7 +202,7 @@ def test_a_setting_without_effect_says_so(engine: SqlEngine) -> None:
 
 def test_the_settings_of_the_application_come_from_those_of_ksqldb() -> None:
     settings = effective({"ksql.streams.num.stream.threads": 2, "ksql.fail.on.deserialization.error": "true"})
-    config = streams_config(settings)
+    config = topology_settings(settings)
     assert config["num.stream.threads"] == 2
     assert config["deserialization.exception.handler"] == "log_and_fail"
     assert config["auto.offset.reset"] == "latest"
