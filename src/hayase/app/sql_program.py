@@ -50,8 +50,8 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
 ALLOWED = (
-    ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.CreateType, ast.SetProperty, ast.UnsetProperty,
-    ast.DefineVariable, ast.UndefineVariable,
+    ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.CreateType, ast.CreateFunction, ast.SetProperty,
+    ast.UnsetProperty, ast.DefineVariable, ast.UndefineVariable,
 )  # fmt: skip
 """What a script that runs as a program may hold: what can be executed again at every start (headless mode)."""
 _SQL_PREFIX = "ksql."
@@ -291,7 +291,7 @@ def _check_allowed(parsed: ParsedStatement) -> None:
             "NOT_IN_PROGRAM",
             f"{parsed.text.split(maxsplit=1)[0].upper()} … cannot be part of a script that runs as a program, because "
             "the script is executed again at every start. It may hold CREATE, CREATE … AS SELECT, INSERT INTO … "
-            "SELECT, CREATE TYPE, SET, UNSET, DEFINE and UNDEFINE",
+            "SELECT, CREATE TYPE, CREATE FUNCTION, SET, UNSET, DEFINE and UNDEFINE",
             location=parsed.location,
             statement=parsed.text,
         )

@@ -14,12 +14,13 @@ from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, warning_of
+from hayase.sql.settings import effective, is_on, warning_of
 from hayase.sql.statements.asserts import assert_schema, assert_topic
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
 from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.functions import PYTHON_ENABLED, create_function, drop_function
 from hayase.sql.statements.insert import insert_into, insert_values
 from hayase.sql.statements.refused import refuse
 from hayase.sql.statements.results import PersistentQuery, StatementResult
@@ -38,6 +39,8 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
     ast.AlterSource: alter_source,
     ast.CreateType: create_type,
     ast.DropType: drop_type,
+    ast.CreateFunction: create_function,
+    ast.DropFunction: drop_function,
     ast.ListStatement: list_statement,
     ast.Describe: describe,
     ast.DescribeFunction: describe_function,
@@ -184,6 +187,8 @@ class SqlEngine:
             variables=dict(self.variables),
             text=text,
             inferred=self.inferred,
+            # not of the session or the request: who may only send statements must not grant that
+            trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )
         return execution, handler(statement, execution)
 
@@ -197,6 +202,7 @@ class SqlEngine:
             self._topics.delete(topic)
         self.catalog = execution.catalog
         self.queries = execution.queries
+        self.functions = execution.functions
         self._next_number = execution.next_number
 
 

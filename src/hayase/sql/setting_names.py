@@ -49,6 +49,7 @@ SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str]] = {
     "ksql.create.topic.inherit.source.replicas.enabled": ("accepted", "true", "replicas are those of the source"),
     "ksql.streams.shutdown.timeout.ms": ("accepted", "300000", "a query stops between two epochs"),
     "ksql.metastore.backup.location": ("accepted", "", "what a server keeps is in its checkpoint"),
+    "ksql.udfs.python.enabled": ("honoured", "false", "whether CREATE FUNCTION … LANGUAGE PYTHON is allowed"),
     "ksql.queries.file": ("refused", None, "give the script to `hayase sql run`"),
 }
 """What becomes of each (honoured, accepted, refused), its default, and what it does or why it does nothing."""

@@ -29,6 +29,7 @@ class Execution:
         variables: by name.
         text: of the statement.
         inferred: columns that the schema registry gave.
+        trusts_scripts: statements may have Python in them.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
         to_register: register the schemas of what the statement makes.
@@ -44,6 +45,7 @@ class Execution:
     variables: Mapping[str, str]
     text: str
     inferred: InferredColumns = field(default_factory=InferredColumns)
+    trusts_scripts: bool = False
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
     to_register: list[Callable[[], object]] = field(default_factory=list)
