@@ -12,6 +12,7 @@ from typing import Any
 
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
+from hayase.app.reset import reset_application
 from hayase.app.runtime_settings import is_of_topologies, own_config, topology_config
 from hayase.app.sql_records import (
     FOLDER,
@@ -179,6 +180,16 @@ class SqlProgram:
             raise self._of_statement(error) from error
         finally:
             self._remember()
+
+    def reset(self) -> None:
+        """Forget state and positions of all queries, before they start: as `hayase app reset` for each of them.
+
+        Raises:
+            LeaseHeldError: a query is running.
+        """
+        for name in self.queries:
+            config = topology_config(self._of_runtime, name, self._settings[name], None)
+            reset_application(config, self._log)
 
     def close(self) -> None:
         """Stop all queries between epochs."""
