@@ -24,10 +24,12 @@ from hayase.cli.quiet import stderr_to
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
+from hayase.core.records import Windowed
 from hayase.log.open import open_log
 
 APPLICATION_ID = "hayase-demo-sql"
-_SALES, _STORE = "CTAS_SALES", "Aggregate-Aggregate-Materialize"
+SALES_STORE = "Aggregate-Aggregate-Materialize"
+_SALES = "CTAS_SALES"
 _RESULTS = ("orders", "quantity", "revenue")
 _ALL_TIMES = (0, 2**62)
 
@@ -100,12 +102,11 @@ def _process(console: Console, program: SqlProgram, folder: Path) -> Mapping[str
 
 def _sales_rows(program: SqlProgram) -> list[SalesRow]:
     """All rows of the table `sales`, from the store of its aggregation."""
-    return [
-        {
-            **row.key.key,
-            "window_start_ms": row.key.window.start_ms,
-            **dict(zip(_RESULTS, row.value.values(), strict=True)),
-            "timestamp_ms": row.timestamp_ms,
-        }
-        for row in program.query(_SALES).store(_STORE).fetch_all(*_ALL_TIMES)
-    ]
+    rows = program.query(_SALES).store(SALES_STORE).fetch_all(*_ALL_TIMES)
+    return [sales_row(row.key, row.value, row.timestamp_ms) for row in rows]
+
+
+def sales_row(key: Windowed[dict[str, str]], states: Mapping[str, object], timestamp_ms: int) -> SalesRow:
+    """A row of that store: a key of two columns in a window, and the state of each aggregate."""
+    results = dict(zip(_RESULTS, states.values(), strict=True))
+    return {**key.key, "window_start_ms": key.window.start_ms, **results, "timestamp_ms": timestamp_ms}
