@@ -106,7 +106,7 @@ def _sales_rows(program: SqlProgram) -> list[SalesRow]:
     return [sales_row(row.key, row.value, row.timestamp_ms) for row in rows]
 
 
-def sales_row(key: Windowed[dict[str, str]], states: Mapping[str, object], timestamp_ms: int) -> SalesRow:
+def sales_row(key: Windowed[dict[str, str]], states: Mapping[str, object], timestamp_ms: int | None) -> SalesRow:
     """A row of that store: a key of two columns in a window, and the state of each aggregate."""
     results = dict(zip(_RESULTS, states.values(), strict=True))
     return {**key.key, "window_start_ms": key.window.start_ms, **results, "timestamp_ms": timestamp_ms}

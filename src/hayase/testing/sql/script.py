@@ -63,9 +63,9 @@ class SqlScript:
         functions: FunctionRegistry | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._registry = EmbeddedSchemaRegistry()
+        self.registry = EmbeddedSchemaRegistry()
         self._topics = MemoryTopics()
-        self.engine = SqlEngine(settings, functions, self._registry, self._topics)
+        self.engine = SqlEngine(settings, functions, self.registry, self._topics)
         self._folder = folder or Path()
         self._variables = Variables()
         self._drivers: dict[str, tuple[PersistentQuery, TopologyTestDriver]] = {}
@@ -102,9 +102,9 @@ class SqlScript:
         """Execute one statement; raises as `run`."""
         match parsed.statement:
             case AssertValues() as statement:
-                check_values(statement, self.engine, self._registry, self._next(statement.source))
+                check_values(statement, self.engine, self.registry, self._next(statement.source))
             case AssertNullValues() as statement:
-                check_null_values(statement, self.engine, self._registry, self._next(statement.source))
+                check_null_values(statement, self.engine, self.registry, self._next(statement.source))
             case AssertSource() as statement:
                 check_source(statement, self.engine)
             case RunScript(path):
@@ -138,7 +138,7 @@ class SqlScript:
         for query in result.started:
             self._start(query)
         for record in result.records:
-            self._write(_raw(record))
+            self.write(_raw(record))
 
     def _make_topic(self, statement: CreateSource) -> None:
         """The topic of a source is there, with one partition unless the statement says otherwise."""
@@ -163,7 +163,7 @@ class SqlScript:
             running[1].replace_topology(query.topology)
             self._drivers[query.id] = query, running[1]
 
-    def _write(self, record: RawRecord) -> None:
+    def write(self, record: RawRecord) -> None:
         """Append a record to its topic, and have all queries process it and what comes of it."""
         waiting = [record]
         while waiting:
@@ -176,6 +176,10 @@ class SqlScript:
                         written = driver.output_queue(topic)
                         waiting += written
                         written.clear()
+
+    def records(self, topic: str) -> list[RawRecord]:
+        """All records of a topic, in order."""
+        return self._log.get(topic, [])
 
     def _next(self, source_name: str) -> RawRecord | None:
         """The next record of a source's topic that was not asserted; `None` if there is none."""
