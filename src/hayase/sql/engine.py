@@ -187,7 +187,7 @@ class SqlEngine:
             variables=dict(self.variables),
             text=text,
             inferred=self.inferred,
-            # not of the session or the request: who may only send statements must not grant that
+            # never a setting of the session or the request: a sender of statements must not grant that
             trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )
         return execution, handler(statement, execution)
