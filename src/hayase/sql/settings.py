@@ -50,6 +50,11 @@ class Setting:
     meaning: str
     of_server: bool = False
 
+    @property
+    def is_editable(self) -> bool:
+        """Whether SET takes it."""
+        return not self.of_server and self.use is not Use.REFUSED
+
 
 def _honoured(default: str | None, meaning: str) -> Setting:
     return Setting(Use.HONOURED, default, meaning)
