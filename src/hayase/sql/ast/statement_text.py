@@ -65,9 +65,8 @@ def statement_text(statement: Statement) -> str:
             return f"ALTER {kind.value} {name_text(name)} {added}"
         case CreateFunction(name, parameters, returns, body, or_replace, if_not_exists):
             listed = ", ".join(f"{name_text(each)} {type_}" for each, type_ in parameters)
-            created = (
-                f"CREATE{_or_replace(or_replace)} FUNCTION{' IF NOT EXISTS' if if_not_exists else ''} {name_text(name)}"
-            )
+            absent = " IF NOT EXISTS" if if_not_exists else ""
+            created = f"CREATE {_or_replace(or_replace)}FUNCTION{absent} {name_text(name)}"
             return f"{created} ({listed}) RETURNS {returns} LANGUAGE PYTHON AS {string_text(body)}"
         case DropFunction(name, if_exists):
             return f"DROP FUNCTION{_if_exists(if_exists)} {name_text(name)}"
