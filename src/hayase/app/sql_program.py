@@ -274,7 +274,9 @@ class SqlProgram:
         for name, app in self.runtime.topologies.items():
             if app.error is error and error.condition in _OF_STATEMENTS:
                 parsed = self._statements[name]
-                found = cannot_go_on(name, app.config.application_id, error.message, "its topology has changed")
+                found = cannot_go_on(
+                    name, app.config.application_id, error.message.partition(". ")[0], "its topology has changed"
+                )
                 return StatementError(found.condition, found.message, location=parsed.location, statement=parsed.text)
         return error
 
@@ -285,8 +287,10 @@ class SqlProgram:
             self.runtime.add_topology(name, query.topology, self._settings[name])
 
     def _after(self) -> dict[str, set[str]]:
-        """Which queries each query comes after: those that write what it reads."""
+        """Which queries each query comes after: those that write what it reads, the processing log included."""
         writers: dict[str, set[str]] = {}
+        log = processing_log_topic(self.engine.settings)
+        writers[log] = {name for name, query in self.queries.items() if log not in query.source_topics}
         for name, query in self.queries.items():
             if query.sink_topic is not None:
                 writers.setdefault(query.sink_topic, set()).add(name)
