@@ -146,7 +146,7 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     prepare_topics(case, statements, session)
     for parsed in statements:
         reached.append(1)
-        if _takes_effect(parsed.statement):
+        if takes_effect(parsed.statement):
             session.execute(parsed)
     if not session.queries and case.error is None and case.kind == "query":
         return "no persistent query"
@@ -154,7 +154,7 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     _process(case, session, codecs)
     if case.error is not None:
         return None
-    return _wrong_output(case, session, codecs) or broken_post_condition(
+    return wrong_output(case, session, codecs) or broken_post_condition(
         case, session.engine, session.registry, session.topics, session.queries.values()
     )
 
@@ -168,7 +168,8 @@ def _run_script(case: Case, reached: list[int]) -> str | None:
     return None
 
 
-def _takes_effect(statement: Statement) -> bool:
+def takes_effect(statement: Statement) -> bool:
+    """Whether the reference executes a statement of a case."""
     return isinstance(statement, (*_PLANNED, *_SESSION))
 
 
@@ -216,7 +217,8 @@ def _feed(driver: EpochDriver, query: PersistentQuery, epoch: list[RawRecord], s
         written.clear()
 
 
-def _wrong_output(case: Case, session: Session, codecs: Codecs) -> str | None:
+def wrong_output(case: Case, session: Session, codecs: Codecs) -> str | None:
+    """What is wrong with the records that the queries of a case wrote; `None` if they are as expected."""
     for topic in dict.fromkeys(record.topic for record in case.outputs):
         expected = [record for record in case.outputs if record.topic == topic]
         actual = [codecs.decode(record) for record in session.log.get(topic, ())]

@@ -15,7 +15,7 @@ from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
 from hayase.app.plan_switch import fit_plan, program_of_open_epoch, settle_plan
 from hayase.app.store_schemas import check_store_schemas
-from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
+from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, failure_policy, log_config
@@ -120,7 +120,7 @@ def prepare(
         check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
         checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.places)
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
-        ensure_dead_letter_topic(config, log)
+        ensure_topics_of_failures(config, log)
     finally:
         log.close()
     term = _begin(config, blobs, checkpoint_id, noted)

@@ -38,6 +38,7 @@ _FOLDERS = (
     "terms/",
     "amendments/",
     "positions/",
+    "sql/",
 )
 """The entries of a checkpoint besides the lease."""
 

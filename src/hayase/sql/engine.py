@@ -9,16 +9,18 @@ from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
 from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, warning_of
+from hayase.sql.settings import effective, is_on, warning_of
 from hayase.sql.statements.asserts import assert_schema, assert_topic
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
 from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.functions import PYTHON_ENABLED, create_function, drop_function
 from hayase.sql.statements.insert import insert_into, insert_values
 from hayase.sql.statements.refused import refuse
 from hayase.sql.statements.results import PersistentQuery, StatementResult
@@ -37,6 +39,8 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
     ast.AlterSource: alter_source,
     ast.CreateType: create_type,
     ast.DropType: drop_type,
+    ast.CreateFunction: create_function,
+    ast.DropFunction: drop_function,
     ast.ListStatement: list_statement,
     ast.Describe: describe,
     ast.DescribeFunction: describe_function,
@@ -55,6 +59,7 @@ class SqlEngine:
         functions: all functions; by default those of ksqlDB.
         schema_registry: for formats that need one.
         topics: those that exist; by default any, with one partition.
+        inferred: columns that the schema registry gave the same statements before.
 
     Example:
         >>> engine = SqlEngine()
@@ -72,11 +77,13 @@ class SqlEngine:
         functions: FunctionRegistry | None = None,
         schema_registry: Any = None,
         topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
     ) -> None:
         self.catalog = Catalog()
         self.queries: dict[str, PersistentQuery] = {}
         self.functions = default_registry() if functions is None else functions
         self.variables = Variables()
+        self.inferred = InferredColumns() if inferred is None else inferred
         self._settings = dict(settings or {})
         self._session: dict[str, object] = {}
         self._registry = schema_registry
@@ -179,6 +186,9 @@ class SqlEngine:
             registry=self._registry,
             variables=dict(self.variables),
             text=text,
+            inferred=self.inferred,
+            # never a setting of the session or the request: a sender of statements must not grant that
+            trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )
         return execution, handler(statement, execution)
 
@@ -192,6 +202,7 @@ class SqlEngine:
             self._topics.delete(topic)
         self.catalog = execution.catalog
         self.queries = execution.queries
+        self.functions = execution.functions
         self._next_number = execution.next_number
 
 

@@ -192,10 +192,19 @@ def _nodes(children: Sequence[PrefixNode | str]) -> Iterator[PrefixNode]:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessingLogPolicy:
+    """The topic of a processing log, and whether its records show the data that failed."""
+
+    topic: str
+    rows_included: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """The exception handlers of an application and where its dead letters go."""
+    """The exception handlers of an application, and where its dead letters and its processing log go."""
 
     deserialization: ExceptionHandler
     processing: ExceptionHandler
     production: ExceptionHandler
     dead_letter_topic: str | None = None
+    processing_log: ProcessingLogPolicy | None = None

@@ -72,20 +72,28 @@ class Aggregators:
     def add(self, key: Any, row: Row, state: State) -> State:
         """The state with a row."""
         return {
-            name: function.add(state[name], *[cast(argument(row)) for argument, cast in arguments])
+            name: function.add(_kept(function, state[name]), *[cast(argument(row)) for argument, cast in arguments])
             for name, function, arguments in self.functions
         }
 
     def undo(self, key: Any, row: Row, state: State) -> State:
         """The state without a row that was added before."""
         return {
-            name: function.undo(state[name], *[cast(argument(row)) for argument, cast in arguments])
+            name: function.undo(_kept(function, state[name]), *[cast(argument(row)) for argument, cast in arguments])
             for name, function, arguments in self.functions
         }
 
     def merge(self, key: Any, left: State, right: State) -> State:
         """The state of two sessions that become one."""
-        return {name: function.merge(left[name], right[name]) for name, function, _ in self.functions}
+        return {
+            name: function.merge(_kept(function, left[name]), _kept(function, right[name]))
+            for name, function, _ in self.functions
+        }
+
+
+def _kept(function: Any, state: Any) -> Any:
+    """The state of one function in a group; that of a function which a new definition has added is its first."""
+    return function.initial() if state is None else state
 
 
 class Results:
@@ -111,7 +119,7 @@ class Results:
         else:
             row.update({name: key[name] for name in self._key})
         for name, function, _ in self._aggregators.functions:
-            row[name] = function.result(state[name])
+            row[name] = function.result(_kept(function, state[name]))
         return row
 
 

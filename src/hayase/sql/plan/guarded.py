@@ -63,12 +63,12 @@ class GuardedExpression:
         try:
             return self._expression(row)
         except Exception as error:  # a function of a user may raise anything
-            self.failed(error)
+            self.failed(error, row)
             return None
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, row: Mapping[str, object] | None = None) -> None:
         """Note that it failed for a row, or a part of it did."""
-        log_failure(self._step, self._name, error)
+        log_failure(self._step, self._name, error, row)
 
     @property
     def definition(self) -> str:

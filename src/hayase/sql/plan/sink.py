@@ -39,24 +39,30 @@ class ProjectRow:
         self._names = [name for name, _ in columns]
         self._in_frames = FrameExpressions([expression for _, expression in columns])
         self._projection = projection
-        projection.report = _log
+        self._row: Row | None = None
+        projection.report = self._log
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._projection.report = _log
+        self._projection.report = self._log
 
     def __call__(self, key: Any, row: Row | None) -> Row | None:
         """The columns for a row; none for none."""
-        return None if row is None else self._projection(row)
+        if row is None:
+            return None
+        self._row = row
+        return self._projection(row)
 
     def columns(self, frame: pl.DataFrame) -> VectorizedResult:
         """The columns for the rows of a frame."""
         values, row_by_row = self._in_frames(frame)
         return fields_result(self._names, values, frame[NULL], row_by_row)
 
-
-def _log(name: str, error: Exception) -> None:
-    log_failure("SELECT", name, error)
+    def _log(self, name: str, error: Exception) -> None:
+        log_failure("SELECT", name, error, self._row)
 
 
 class RenameKey:

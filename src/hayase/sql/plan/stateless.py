@@ -264,7 +264,7 @@ class Zip:
         try:
             lists = [call(row) for _, call in self._calls]
         except Exception as error:  # a function of a user may raise anything
-            log_failure("table functions", ", ".join(name for name, _ in self._calls), error)
+            log_failure("table functions", ", ".join(name for name, _ in self._calls), error, row)
             return []
         return list(zip_longest(*lists))
 

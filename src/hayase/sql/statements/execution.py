@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hayase.sql.catalog.catalog import Catalog, QueryLinks
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.statements.results import PersistentQuery
@@ -27,6 +28,8 @@ class Execution:
         registry: the schema registry, if there is one.
         variables: by name.
         text: of the statement.
+        inferred: columns that the schema registry gave.
+        trusts_scripts: statements may have Python in them.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
         to_register: register the schemas of what the statement makes.
@@ -41,6 +44,8 @@ class Execution:
     registry: Any
     variables: Mapping[str, str]
     text: str
+    inferred: InferredColumns = field(default_factory=InferredColumns)
+    trusts_scripts: bool = False
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
     to_register: list[Callable[[], object]] = field(default_factory=list)

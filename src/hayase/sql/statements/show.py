@@ -140,6 +140,7 @@ def _properties(execution: Execution) -> list[Row]:
             "default": setting.default,
             "use": setting.use.value,
             "meaning": setting.meaning,
+            "editable": setting.is_editable,
         }
         for name, setting in sorted(SETTINGS.items())
     ]
