@@ -245,7 +245,7 @@ def _check_log(
 def _finishing(begun: AppSpec, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
     """The program that began an open epoch, as this run can have it: where things are may have changed."""
     checkpoint_id, noted = _check_log(config, blobs, log, begun.topology, begun.plan, begun.places)
-    ensure_dead_letter_topic(config, log)
+    ensure_topics_of_failures(config, log)
     return dataclasses.replace(
         begun,
         term=_begin(config, blobs, checkpoint_id, noted),

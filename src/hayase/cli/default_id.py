@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hayase.app.checkpoint import check_plan
+from hayase.app.plan_switch import check_plan
 from hayase.cli.load import Loaded
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
