@@ -34,8 +34,10 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "file-source": (
         (
-            "The rows of files that are complete, each file once, in the order of their names. A file that grows after it "
-            "was found is an error: rename files into place, or raise `settle.ms`. A broken row fails the task with file "
+            "The rows of files that are complete, each file once, in the order of their names. A file that grows "
+            "after it "
+            "was found is an error: rename files into place, or raise `settle.ms`. A broken row fails the task with "
+            "file "
             "and row; `errors.tolerance=all` skips and counts it (`rows-skipped-total`)."
         ),
         {
@@ -49,7 +51,8 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "datagen-source": (
         (
-            "Records from templates, for trying things out: the same seed makes the same records, however often the worker "
+            "Records from templates, for trying things out: the same seed makes the same records, however often the "
+            "worker "
             "is restarted."
         ),
         {
@@ -61,10 +64,13 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "webhook-source": (
         (
-            "Requests as records. A request is answered when its record is durable: 200 after the commit. One that carries "
-            "the idempotency header, or is a CloudEvent, makes one record however often it comes, also over a crash; the "
+            "Requests as records. A request is answered when its record is durable: 200 after the commit. One that "
+            "carries "
+            "the idempotency header, or is a CloudEvent, makes one record however often it comes, also over a "
+            "crash; the "
             'repeat is answered 200 with `"repeated": true`. 401: the signature is missing, wrong or old; 413 and 400: the '
-            "body; 429: the queue is full; 503: not durable within `answer.timeout.ms`, repeat it. Requests without a name "
+            "body; 429: the queue is full; 503: not durable within `answer.timeout.ms`, repeat it. Requests without "
+            "a name "
             "come at least once, since a client that got no answer repeats them."
         ),
         {
@@ -110,8 +116,10 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "http-sink": (
         (
-            "Records as requests. Each has an idempotency key made of topic, partition and offsets; a repeat has the same. "
-            "408, 425, 429 and 5xx are tried again, after `Retry-After` if it is given; other answers fail the task, or make "
+            "Records as requests. Each has an idempotency key made of topic, partition and offsets; a repeat has "
+            "the same. "
+            "408, 425, 429 and 5xx are tried again, after `Retry-After` if it is given; other answers fail the "
+            "task, or make "
             "a dead letter."
         ),
         {
@@ -123,7 +131,8 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "sqlite-sink": (
         (
-            "Rows of an SQLite database. Decimals and times are text, structs and arrays JSON. Debezium's envelopes are "
+            "Rows of an SQLite database. Decimals and times are text, structs and arrays JSON. Debezium's envelopes "
+            "are "
             "taken for the rows that they hold."
         ),
         {
@@ -211,7 +220,8 @@ def common_page() -> str:
         f"## Transforms and predicates\n\n{table(transform_keys('ALIAS'))}\n{table(predicate_keys('ALIAS'))}\n"
         f"## The worker\n\n{table(worker_config_def())}\n"
         "`config.providers.file.param.allowed.paths`, `config.providers.dir.param.allowed.paths` (folders) and\n"
-        "`config.providers.env.param.allowlist.pattern` (a regular expression) say which references connectors may use;\n"
+        "`config.providers.env.param.allowlist.pattern` (a regular expression) say which references connectors may "
+        "use;\n"
         "none unless given.\n"
     )
 
