@@ -10,6 +10,7 @@ anything else fails the task, unless `errors.tolerance` says otherwise where a s
 
 from __future__ import annotations
 
+import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,9 +67,7 @@ class Versioned:
 
     def version(self) -> str:
         """Its version; shown by `/connector-plugins`."""
-        import hayase
-
-        return str(hayase.__version__)
+        return importlib.metadata.version("hayase")
 
     @classmethod
     def config(cls) -> ConfigDef:
