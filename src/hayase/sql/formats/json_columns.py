@@ -135,7 +135,10 @@ class JsonRowsCodec(ColumnCodec):
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]
         series = pl.Series(name, values, dtype, strict=True)
-        return series + 0.0 if dtype == pl.Float64 else series
+        if dtype != pl.Float64:
+            return series
+        # Java's zero from a decimal text has no sign; Polars leaves -0.0 + 0.0 as it is.
+        return pl.select(pl.when(series == 0).then(0.0).otherwise(series).alias(name)).to_series()
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec; raises SerializationError."""
