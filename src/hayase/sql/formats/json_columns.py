@@ -92,10 +92,14 @@ class JsonRowsCodec(ColumnCodec):
             return None
         try:
             twins = list(map(twin.decode_strictly if twin.respelled else twin.decode, values))  # type: ignore[arg-type]
-            columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
-            if fields is not None and any(UNSET in column for column in columns):
+            made = [
+                self._series(index, list(map(attrgetter(twin.attributes[index]), twins)))
+                for index, column in enumerate(self._columns)
+                if fields is None or column.name in fields
+            ]
+            frame = pl.DataFrame(made or None, height=len(values))
+            if None in twins:
                 return None
-            frame = self._frame(columns, fields, len(values))
         except Exception:  # something does not fit, a null value is among them, or UNSET in a column
             return None
         return Decoded(frame, pl.repeat(False, len(values), dtype=pl.Boolean, eager=True), [])

@@ -50,7 +50,8 @@ GROUPS = {
     "groups": "CREATE TABLE r AS SELECT i, COUNT(*) AS x, SUM(b / i) AS y, SUM(i) AS z FROM s WHERE i > 0 GROUP BY i",
     "means": "CREATE TABLE r AS SELECT t, AVG(i) AS x, AVG(b) AS y, AVG(d) AS z, SUM(d) AS s FROM s GROUP BY t",
     "extremes": "CREATE TABLE r AS SELECT t, MIN(i) AS x, MAX(b) AS y, COUNT(i) AS z FROM s GROUP BY t",
-    "groups of two columns": "CREATE TABLE r WITH (key_format='JSON') AS SELECT i, t, COUNT(*) AS x FROM s GROUP BY i, t",
+    "groups of two columns": "CREATE TABLE r WITH (key_format='JSON') AS "
+    "SELECT i, t, COUNT(*) AS x FROM s GROUP BY i, t",
     "groups of a table": "CREATE TABLE r AS SELECT tier, COUNT(*) AS x, SUM(LEN(name)) AS y FROM u GROUP BY tier",
     "windows": "CREATE TABLE r AS SELECT k, COUNT(*) AS x, SUM(b) AS y, WINDOWSTART AS z FROM s "
     "WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY k",
