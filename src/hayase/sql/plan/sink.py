@@ -8,15 +8,21 @@ from functools import partial
 from typing import Any
 
 from hayase.core.records import Windowed
+from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Produced
-from hayase.sql.analysis.steps import Project
+from hayase.sql.analysis.steps import Aggregate, Filter, Project, Step
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.expressions.rows import RowProjection
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal import internal_value_serde
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.plan.context import PlanContext, Stage, windowed_serde
 from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.plan.stateless import Row
 from hayase.sql.plan.timestamps import SetTimestamp, throws_on_invalid
+
+RESULT_STORE = "Project"
+"""Store of a table that no aggregation makes; the name does not change when a query is replaced."""
 
 
 class ProjectRow:
@@ -64,14 +70,24 @@ class RenameKey:
 
 
 def project(step: Project, stage: Stage, context: PlanContext) -> Stage:
-    """The columns of the result."""
+    """The columns of the result; those of a table are kept, unless they are made of a store of groups."""
     mapper = ProjectRow(context.compile_all(step.values, stage.rows.columns, "Select"))
     fields = dict(zip(stage.rows.key, stage.key_fields, strict=True))
     selected = [fields.get(column) for _, column in step.key]
     key_fields = stage.key_fields if None in selected else tuple(field for field in selected if field is not None)
     if stage.table is not None:
-        return Stage(step.rows, key_fields, stage.key_serde, table=stage.table.map_values(mapper))
+        values = [Column(name, step.rows.columns[name]) for name, _ in step.values]
+        kept: Materialized[Any, Any] | None = None
+        if not is_of_groups(step.input):
+            kept = Materialized.as_(RESULT_STORE).with_key_serde(stage.key_serde)
+            kept = kept.with_value_serde(internal_value_serde(values))
+        return Stage(step.rows, key_fields, stage.key_serde, table=stage.table.map_values(mapper, kept))
     return Stage(step.rows, key_fields, stage.key_serde, stage.of_stream.map_values(mapper))
+
+
+def is_of_groups(step: Step) -> bool:
+    """Whether the rows are those of an aggregation, filtered or not, whose store has them."""
+    return isinstance(step, Aggregate) or (isinstance(step, Filter) and is_of_groups(step.input))
 
 
 @dataclass(frozen=True)
