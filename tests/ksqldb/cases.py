@@ -59,6 +59,14 @@ class Case:
     error: ExpectedError | None = None
     post: Mapping[str, Any] = field(default_factory=dict)
     schemas: Sequence[Mapping[str, Any]] | None = None
+    responses: Sequence[Mapping[str, Any]] = ()
+    waits_for_push_query: bool = False
+    verifies_order: bool = False
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether answers of queries are compared, for which a server is needed."""
+        return self.kind == "rest" and self.file != "insert-values"
 
 
 class CaseFolder:
@@ -100,6 +108,9 @@ class CaseFolder:
             error=None if expected is None else ExpectedError(**expected),
             post=data.get("post") or {},
             schemas=self._schemas.get(data["id"]),
+            responses=data.get("responses") or (),
+            waits_for_push_query=bool((data.get("input_conditions") or {}).get("waitForActivePushQuery")),
+            verifies_order=bool((data.get("output_conditions") or {}).get("verifyOrder")),
         )
 
     @cached_property
@@ -112,10 +123,8 @@ class CaseFolder:
 
 
 def files_of(folder: Path, name: str = "*") -> list[Path]:
-    """The files of a kind, those left out that need a running server: of `rest`, INSERT VALUES needs none."""
-    return [
-        file for file in sorted(folder.glob(f"{name}.json")) if folder.name != "rest" or file.stem == "insert-values"
-    ]
+    """The files of a kind."""
+    return sorted(folder.glob(f"{name}.json"))
 
 
 def _load(path: Path) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.rewrite import column_refs
+from hayase.sql.analysis.scopes import CANNOT
 from hayase.sql.analysis.steps import Rows
 from hayase.sql.ast.expressions import (
     Between,
@@ -27,6 +28,7 @@ from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, WINDOWSTART
 from hayase.sql.errors import StatementError
 from hayase.sql.types.casts import caster
+from hayase.sql.types.coercion import is_time
 from hayase.sql.types.sql_types import STRING, SqlType, quoted_name
 from hayase.sql.types.times import parse_timestamp
 
@@ -247,11 +249,14 @@ def _as_type(column: ColumnRef, rows: Rows, given: tuple[Any, SqlType | None], w
         converted = caster(type_, wanted)(value)
     except (StatementError, ValueError, ArithmeticError):
         converted = None
+    if isinstance(value, str) and not is_time(wanted):
+        converted = None
     if converted is None or (not isinstance(value, str) and converted != value):
-        raise _needs_scan(
-            f"{expression_text(written)} can not be converted to the type of the key column: "
+        raise StatementError(
+            "TYPE_MISMATCH",
+            f"{expression_text(written)} {CANNOT.lower()} be converted to the type of the key column: "
             f"{column.name} {wanted} KEY",
-            written,
+            location=written.location,
         )
     return converted
 

@@ -93,7 +93,7 @@ class Projection:
         if self.repartitioned:
             pseudo = list(source.source.pseudo_columns) if self.scope.is_join else []
             columns = [*(name for name in columns if name not in keys), *pseudo, *keys]
-        elif self.transient and source.source.window is not None:
+        elif source.source.window is not None and (self.transient or self.scope.is_join):
             columns = [*keys, *WINDOW_BOUNDS, *(name for name in columns if name not in keys)]
         return [
             Item(self.scope.flat_name(source.alias, name), ColumnRef(name, source.alias), from_star=True)

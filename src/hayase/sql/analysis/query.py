@@ -75,7 +75,7 @@ def analyze_query(
         StatementError: the query breaks a rule.
     """
     if query.limit is not None:
-        raise StatementError("LIMIT", f"{what} statement does not support LIMIT clause.")
+        raise StatementError("LIMIT", f"{what} statements don't support LIMIT clause.")
     step, join_keys, context = from_clause(query, catalog, functions, settings, sink, what)
     steps = selected_steps(step, join_keys, context)
     return _projected(steps.step, steps.items, steps.expressions, steps.rule, context)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hayase.core.records import Windowed
 from hayase.sql.analysis.steps import Aggregate, Filter, JoinForeignKey, JoinTables, Project, ReadSource, Step
 from hayase.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
+from hayase.sql.formats.format_info import NULLABLE_REPRESENTATION
 from hayase.sql.plan.sink import RESULT_STORE
+from hayase.sql.types.sql_types import (
+    ArrayType,
+    BigintType,
+    BooleanType,
+    BytesType,
+    DoubleType,
+    IntegerType,
+    MapType,
+    SqlType,
+    StringType,
+)
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
@@ -28,12 +40,14 @@ class KeptTable:
         key: name of each column of the key, with its field in keys of several columns.
         is_windowed: keys have windows.
         steps: what makes the row of a value.
+        instead_of_null: what a column shows that is null, where the format of the table's topic has no nulls.
     """
 
     store: StoreSpec
     key: tuple[tuple[str, str], ...]
     is_windowed: bool
     steps: tuple[_Step, ...]
+    instead_of_null: Mapping[str, Any] = field(default_factory=dict)
 
     def key_of(self, values: dict[str, Any]) -> Any:
         """The key of a row with these values of its key's columns."""
@@ -55,6 +69,9 @@ class KeptTable:
             if row is None:
                 return None
         row = dict(row)
+        for name, default in self.instead_of_null.items():
+            if row[name] is None:
+                row[name] = default
         if isinstance(key, Windowed):
             row[WINDOWSTART], row[WINDOWEND] = key.window
             timestamp_ms = key.window[1] if timestamp_ms is None else timestamp_ms
@@ -85,8 +102,29 @@ def kept_table(topology: Topology, plan: Step, source: DataSource) -> KeptTable 
         return None
     fields = tuple(zip((name for name, _ in plan.key), _key_fields(plan), strict=True))
     if RESULT_STORE in topology.stores:
-        return KeptTable(topology.stores[RESULT_STORE], fields, plan.rows.window is not None, ())
+        instead = _without_nulls(source)
+        return KeptTable(topology.stores[RESULT_STORE], fields, plan.rows.window is not None, (), instead)
     return _of_groups(topology, fields, plan)
+
+
+def _without_nulls(source: DataSource) -> dict[str, Any]:
+    """The values that PROTOBUF has instead of null, by column: a row shows what a reader of the topic sees."""
+    format_ = source.value_format
+    if not format_.name.startswith("PROTOBUF") or format_.property(NULLABLE_REPRESENTATION):
+        return {}
+    return {column.name: _NO_NULLS[type(column.type)] for column in source.value if type(column.type) in _NO_NULLS}
+
+
+_NO_NULLS: Mapping[type[SqlType], Any] = {
+    ArrayType: [],
+    BigintType: 0,
+    BooleanType: False,
+    BytesType: b"",
+    DoubleType: 0.0,
+    IntegerType: 0,
+    MapType: {},
+    StringType: "",
+}
 
 
 def _of_groups(topology: Topology, fields: tuple[tuple[str, str], ...], plan: Project) -> KeptTable:

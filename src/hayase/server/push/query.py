@@ -1,0 +1,140 @@
+"""A push query that runs: a topology in this process whose rows go to one client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Literal
+
+from hayase.core.errors import HayaseError
+from hayase.log.protocol import OutputBatch
+from hayase.server.local_run.query import LocalQuery
+from hayase.server.push.buffer import RowBuffer
+from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader
+from hayase.server.services import QueryServices
+from hayase.sql.analysis.push import PushPlan
+from hayase.sql.errors import SqlError, StatementError
+from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
+from hayase.sql.settings import streams_config
+
+STATE_BYTES_MAX = 64 << 20
+_ROW_BYTES = 64
+
+
+class PushRows:
+    """The rows of a push query (`RowStream`).
+
+    Args:
+        query_id: for `/close-query`.
+        plan: of the query.
+        services: of the server.
+        settings: of the statement.
+        loop: that the rows are read in.
+        on_close: called once, when it has ended.
+
+    Raises:
+        HayaseError: the query cannot run.
+    """
+
+    def __init__(
+        self,
+        query_id: str,
+        plan: PushPlan,
+        services: QueryServices,
+        settings: Mapping[str, object],
+        loop: asyncio.AbstractEventLoop,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.header = RowHeader(query_id, tuple(ResultColumn(column.name, column.type) for column in plan.columns))
+        self._read = rows_serde_of(plan).from_bytes
+        self._left = plan.limit
+        self._buffer = RowBuffer(loop)
+        self._on_close: Callable[[], None] | None = on_close
+        self._query: LocalQuery | None = None
+        if self._left == 0:
+            self._buffer.finish(RowBatch(final_message=LIMIT_REACHED))
+            return
+        topology = build_push_topology(plan, services.engine.functions, settings, services.registry)
+        self._query = LocalQuery(
+            topology,
+            run_settings(settings),
+            services.tails,
+            self._take,
+            begins_at(settings),
+            state_bytes_max=STATE_BYTES_MAX,
+            on_end=self._failed,
+            name=query_id,
+        )
+
+    async def __aiter__(self) -> AsyncIterator[RowBatch]:
+        """See RowStream."""
+        while (batch := await self._buffer.get()) is not None:
+            yield batch
+
+    def finish(self) -> None:
+        """End the query in good order: the rows that are there still come, then a last message."""
+        self._buffer.finish(RowBatch(final_message=QUERY_COMPLETED))
+
+    async def close(self) -> None:
+        """See RowStream."""
+        self._buffer.drop()
+        on_close, self._on_close = self._on_close, None
+        query, self._query = self._query, None
+        if query is not None:
+            await asyncio.to_thread(query.close)
+        if on_close is not None:
+            on_close()
+
+    def _take(self, written: list[OutputBatch]) -> None:
+        """Rows of an epoch, in the query's thread."""
+        values = [value for batch in written for value in batch.values if value is not None]
+        is_last = self._left is not None and len(values) >= self._left
+        if is_last:
+            values = values[: self._left]
+        elif self._left is not None:
+            self._left -= len(values)
+        rows: list[list[Any]] = []
+        tombstones = []
+        for place, value in enumerate(values):
+            row = self._read(value)
+            if row.pop(TOMBSTONE):
+                tombstones.append(place)
+            rows.append(list(row.values()))
+        batch = RowBatch(rows, frozenset(tombstones), LIMIT_REACHED if is_last else None)
+        if is_last:
+            self._buffer.finish(batch)
+            raise _EnoughError
+        if not self._buffer.put(batch, sum(map(len, values)) + _ROW_BYTES * len(values)):
+            raise _EnoughError
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, _EnoughError):
+            return
+        if isinstance(error, SqlError):
+            shown = error
+        elif isinstance(error, HayaseError):
+            shown = StatementError(error.condition, error.message)
+        else:
+            shown = StatementError("QUERY_FAILED", f"The query has failed: {type(error).__name__}: {error}")
+        self._buffer.finish(RowBatch(error=shown))
+
+
+class _EnoughError(HayaseError):
+    """Ends the thread of a query that nothing more is wanted of."""
+
+    def __init__(self) -> None:
+        super().__init__("ENOUGH_ROWS", "nothing more is wanted of the query")
+
+
+def begins_at(settings: Mapping[str, object]) -> Literal["earliest", "latest"]:
+    """Where a query begins that has no position."""
+    given = settings.get("ksql.streams.auto.offset.reset", settings.get("auto.offset.reset"))
+    return "earliest" if str(given).lower() == "earliest" else "latest"
+
+
+def run_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Settings of a run that shows every update."""
+    config = streams_config(settings)
+    for name in ("cache.max.bytes.buffering", "commit.interval.ms", "processing.guarantee", "auto.offset.reset"):
+        config.pop(name, None)
+    return {**config, "statestore.cache.max.bytes": 0}
