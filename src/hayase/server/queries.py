@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from hayase.server.limits import PullLimits
 from hayase.server.pull.start import start_pull
-from hayase.server.push.query import PushRows, begins_at
+from hayase.server.push.query import PushRows, ShownTopology, begins_at, run_settings
 from hayase.server.push.running import PushQueries
 from hayase.server.rows import RowStream
 from hayase.server.services import QueryServices
@@ -77,7 +77,9 @@ def _start_push(
     engine = services.engine
     plan = analyze_push(query, engine.catalog, engine.functions, settings)
     prefix = _SCALABLE if _is_scalable(plan, services, settings) else f"{_TRANSIENT}_{plan.sources[0].name}"
-    return running.start(prefix, lambda query_id, ended: PushRows(query_id, plan, services, settings, loop, ended))
+    shown = ShownTopology.of(plan, services, settings)
+    run = run_settings(settings)
+    return running.start(prefix, lambda query_id, ended: PushRows(query_id, shown, services.tails, run, loop, ended))
 
 
 def _is_scalable(plan: PushPlan, services: QueryServices, settings: Mapping[str, object]) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hayase.core.errors import HayaseError
 from hayase.log.protocol import OutputBatch
 from hayase.server.local_run.query import LocalQuery
+from hayase.server.local_run.tails import LogTails
 from hayase.server.push.buffer import RowBuffer
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader
 from hayase.server.services import QueryServices
@@ -16,19 +18,50 @@ from hayase.sql.analysis.push import PushPlan
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
 from hayase.sql.settings import streams_config
+from hayase.topology.topology import Topology
 
 STATE_BYTES_MAX = 64 << 20
 _ROW_BYTES = 64
 
 
+@dataclass(frozen=True)
+class ShownTopology:
+    """A topology whose rows are shown to a client.
+
+    Attributes:
+        topology: writes rows to ROWS_TOPIC and nothing else.
+        columns: of the rows.
+        from_bytes: reads a row: its columns, and TOMBSTONE.
+        limit: after so many rows it ends; `None`: never.
+        reset: where it begins.
+    """
+
+    topology: Topology
+    columns: tuple[ResultColumn, ...]
+    from_bytes: Callable[[bytes], dict[str, Any]]
+    limit: int | None
+    reset: Literal["earliest", "latest"]
+
+    @classmethod
+    def of(cls, plan: PushPlan, services: QueryServices, settings: Mapping[str, object]) -> ShownTopology:
+        """That of a push query; raises StatementError for an expression that cannot be computed."""
+        return cls(
+            build_push_topology(plan, services.engine.functions, settings, services.registry),
+            tuple(ResultColumn(column.name, column.type) for column in plan.columns),
+            rows_serde_of(plan).from_bytes,
+            plan.limit,
+            begins_at(settings),
+        )
+
+
 class PushRows:
-    """The rows of a push query (`RowStream`).
+    """The rows of a query that goes on (`RowStream`).
 
     Args:
         query_id: for `/close-query`.
-        plan: of the query.
-        services: of the server.
-        settings: of the statement.
+        shown: what runs.
+        tails: of the log.
+        settings: of Hayase, for the run.
         loop: that the rows are read in.
         on_close: called once, when it has ended.
 
@@ -39,28 +72,27 @@ class PushRows:
     def __init__(
         self,
         query_id: str,
-        plan: PushPlan,
-        services: QueryServices,
+        shown: ShownTopology,
+        tails: LogTails,
         settings: Mapping[str, object],
         loop: asyncio.AbstractEventLoop,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.header = RowHeader(query_id, tuple(ResultColumn(column.name, column.type) for column in plan.columns))
-        self._read = rows_serde_of(plan).from_bytes
-        self._left = plan.limit
+        self.header = RowHeader(query_id, shown.columns)
+        self._read = shown.from_bytes
+        self._left = shown.limit
         self._buffer = RowBuffer(loop)
         self._on_close: Callable[[], None] | None = on_close
         self._query: LocalQuery | None = None
         if self._left == 0:
             self._buffer.finish(RowBatch(final_message=LIMIT_REACHED))
             return
-        topology = build_push_topology(plan, services.engine.functions, settings, services.registry)
         self._query = LocalQuery(
-            topology,
-            run_settings(settings),
-            services.tails,
+            shown.topology,
+            settings,
+            tails,
             self._take,
-            begins_at(settings),
+            shown.reset,
             state_bytes_max=STATE_BYTES_MAX,
             on_end=self._failed,
             name=query_id,

@@ -1,0 +1,1 @@
+"""The JSON objects of answers, by their `@type`."""
