@@ -13,6 +13,7 @@ from typing import Any
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
 from hayase.app.runtime_settings import is_of_topologies
+from hayase.app.sql_settings import TO_TOPOLOGY, topology_settings
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
@@ -27,7 +28,6 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import STREAMS_PREFIX
 from hayase.sql.statements.results import QueryKind
 
 ALLOWED = (
@@ -38,15 +38,6 @@ ALLOWED = (
 _SQL_PREFIX = "ksql."
 _REGISTRY_URL = "ksql.schema.registry.url"
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
-_TO_TOPOLOGY = {
-    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
-    "statestore.cache.max.bytes": "statestore.cache.max.bytes",
-    "commit.interval.ms": "commit.interval.ms",
-    "auto.offset.reset": "auto.offset.reset",
-    "processing.guarantee": "processing.guarantee",
-}
-_FAIL_ON_DESERIALIZATION = "ksql.fail.on.deserialization.error"
-_FAIL_ON_PRODUCTION = "ksql.fail.on.production.error"
 
 
 @dataclass
@@ -190,23 +181,7 @@ class SqlProgram:
                     statement=parsed.text,
                 )
             self.queries[name] = query
-            self._settings[name] = self._topology_settings()
-
-    def _topology_settings(self) -> dict[str, object]:
-        """What the settings that count now are for a topology."""
-        settings: dict[str, object] = {}
-        given = self.engine.settings
-        for key, value in given.items():
-            plain = key.removeprefix(STREAMS_PREFIX)
-            if plain in _TO_TOPOLOGY:
-                settings[_TO_TOPOLOGY[plain]] = value
-            elif key.startswith(STREAMS_PREFIX) and is_of_topologies(plain):
-                settings[plain] = value
-        handler = "log_and_fail" if _is_true(given.get(_FAIL_ON_DESERIALIZATION)) else "log_and_continue"
-        settings["deserialization.exception.handler"] = handler
-        if not _is_true(given.get(_FAIL_ON_PRODUCTION, True)):
-            settings["production.exception.handler"] = "log_and_continue"
-        return {**settings, **{key: value for key, value in self._of_queries.items() if key not in _TO_TOPOLOGY}}
+            self._settings[name] = topology_settings(self.engine.settings, self._of_queries)
 
     def _prepare(self) -> None:
         self._topics.make_all()
@@ -257,14 +232,10 @@ def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> Any:
 
 
 def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, object]) -> dict[str, object]:
-    from_queries = {key: value for key, value in of_queries.items() if key in _TO_TOPOLOGY}
+    from_queries = {key: value for key, value in of_queries.items() if key in TO_TOPOLOGY}
     if "statestore.cache.max.bytes" in from_queries:
         from_queries["cache.max.bytes.buffering"] = from_queries.pop("statestore.cache.max.bytes")
     return {**{key: value for key, value in of_sql.items() if key != _REGISTRY_URL}, **from_queries}
-
-
-def _is_true(value: object) -> bool:
-    return str(value).lower() == "true"
 
 
 def check_script_file(path: Path) -> str:

@@ -6,6 +6,7 @@ Never blocks the application, never sees half an epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -301,6 +302,12 @@ class StoreHandle:
     def data(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> ByteStore:
         """A partition in bytes, without the rows that have expired."""
         return live_store(self._spec, partial(snapshot.store, place.task))
+
+    @contextmanager
+    def partitions(self) -> Iterator[Sequence[ByteStore]]:
+        """All partitions in bytes, in order, for as long as the `with` lasts."""
+        with self._source.pin({place.bundle for place in self._places}, strict=False) as snapshots:
+            yield [self.data(place, snapshots[place.bundle]) for place in self._places]
 
     def _scan(
         self,

@@ -38,11 +38,14 @@ class LocalQuery:
         on_output: gets what is written; what it raises ends the query.
         reset: where it begins: `earliest` or `latest`.
         start: where it begins in partitions for which that is known.
+        rebuild_to: records before these offsets only rebuild the state: what they write is written already.
         state_bytes_max: see LocalRun.
         name: for logs.
 
     Attributes:
         run: the tasks.
+        consumed: how many records it has processed, those that only rebuilt its state included.
+        is_rebuilding: it processes what was processed before, to have its state again.
         error: why it has ended by itself.
 
     Raises:
@@ -58,6 +61,7 @@ class LocalQuery:
         reset: Literal["earliest", "latest"] = "latest",
         start: Mapping[TopicPartition, int] | None = None,
         *,
+        rebuild_to: Mapping[TopicPartition, int] | None = None,
         state_bytes_max: int = STATE_BYTES_MAX,
         on_end: Callable[[BaseException], None] | None = None,
         name: str = "local",
@@ -74,6 +78,11 @@ class LocalQuery:
         self._changed = threading.Condition()
         self._closed = False
         self._busy = True
+        self.consumed = 0
+        self.is_rebuilding = True
+        self._may_run = threading.Event()
+        self._may_run.set()
+        self._rebuild_to = dict(rebuild_to or {})
         topics = self.run.source_topics
         self._listening = tails.listen(topics, self._take)
         self._read_to: Offsets = dict(self._listening.start)
@@ -95,11 +104,20 @@ class LocalQuery:
         with self._changed:
             return not (self._waiting or self._overrun or self._busy)
 
+    def pause(self) -> None:
+        """Process nothing more from the next epoch on, until `resume`."""
+        self._may_run.clear()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._may_run.set()
+
     def close(self) -> None:
         """End the query and let go of its state; calling it again does nothing."""
         self._listening.close()
         with self._changed:
             self._closed = True
+            self._may_run.set()
             self._waiting.clear()
             self._changed.notify_all()
         if self._thread is not threading.current_thread():
@@ -129,7 +147,7 @@ class LocalQuery:
 
     def _follow(self) -> None:
         try:
-            self._catch_up(self._from, dict(self._listening.start))
+            self._begin()
             while not self._closed:
                 self._next_epoch()
         except BaseException as error:
@@ -139,6 +157,17 @@ class LocalQuery:
             self._listening.close()
             if self._on_end is not None:
                 self._on_end(error)
+
+    def _begin(self) -> None:
+        """Rebuild the state, then process what is in the topics already."""
+        ends = dict(self._listening.start)
+        known = {
+            partition: min(end, max(self._rebuild_to.get(partition, 0), self._from[partition]))
+            for partition, end in ends.items()
+        }
+        self._catch_up(self._from, known)
+        self.is_rebuilding = False
+        self._catch_up(known, ends)
 
     def _next_epoch(self) -> None:
         with self._changed:
@@ -177,12 +206,16 @@ class LocalQuery:
         finally:
             reader.close()
         with self._changed:
-            for partition, end in ends.items():
+            for partition, end in ends.items() if not self._closed else ():
                 self._done_to[partition] = max(end, self._done_to.get(partition, 0))
 
     def _process(self, batches: list[RecordBatch]) -> None:
+        self._may_run.wait()
+        if self._closed:
+            return
         written = self.run.run(batches)
-        if written:
+        self.consumed += sum(map(len, batches))
+        if written and not self.is_rebuilding:
             self._on_output(written)
         with self._changed:
             for batch in batches:
