@@ -121,6 +121,27 @@ class AsyncSqlClient:
             raise error_of(_json(response), response.status_code)
         return protocol.acknowledged(response.text.splitlines())
 
+    async def print_topic(self, text: str) -> AsyncIterator[str]:
+        """The lines of a PRINT statement, as they come.
+
+        Args:
+            text: the statement.
+
+        Raises:
+            SqlServerError: it was refused.
+        """
+        body = protocol.statement_body(text, self.properties, self.variables, None)
+        try:
+            async with self._http.stream("POST", "/query", json=body, timeout=_NO_READ_LIMIT) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise error_of(_json(response), response.status_code)
+                async for line in response.aiter_lines():
+                    if line:
+                        yield line
+        except httpx2.TransportError as error:
+            raise unreachable(self.url, error) from error
+
     async def close_query(self, query_id: str) -> None:
         """End a push query, which may be another client's.
 

@@ -128,6 +128,27 @@ class SqlClient:
             raise error_of(_json(response), response.status_code)
         return protocol.acknowledged(response.text.splitlines())
 
+    def print_topic(self, text: str) -> Iterator[str]:
+        """The lines of a PRINT statement, as they come.
+
+        Args:
+            text: the statement.
+
+        Raises:
+            SqlServerError: it was refused.
+        """
+        body = protocol.statement_body(text, self.properties, self.variables, None)
+        try:
+            with self._http.stream("POST", "/query", json=body, timeout=_NO_READ_LIMIT) as response:
+                if response.status_code != 200:
+                    response.read()
+                    raise error_of(_json(response), response.status_code)
+                for line in response.iter_lines():
+                    if line:
+                        yield line
+        except httpx2.TransportError as error:
+            raise unreachable(self.url, error) from error
+
     def close_query(self, query_id: str) -> None:
         """End a push query, which may be another client's.
 
