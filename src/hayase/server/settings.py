@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from hayase.app.runtime_settings import is_of_topologies
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
-from hayase.sql.settings import FUNCTIONS_PREFIX, SETTINGS, STREAMS_PREFIX
+from hayase.sql.settings import FUNCTIONS_PREFIX, SETTINGS, STREAMS_PREFIX, plain_setting_name
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
 _SQL_NAMES = frozenset(SETTINGS)
@@ -121,7 +121,7 @@ class ServerSettings:
                 attribute, read = _OWN[name]
                 values[attribute] = _read(name, value, read)
             elif name in _SQL_NAMES or name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query.")):
-                sql[name] = value
+                sql[plain_setting_name(name)] = value
             elif name.startswith("ksql."):
                 raise ConfigError(
                     "UNKNOWN_SETTING",

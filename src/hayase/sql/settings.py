@@ -121,6 +121,12 @@ def setting_of(name: str) -> Setting:
     return found
 
 
+def plain_setting_name(name: str) -> str:
+    """The name that counts where a setting has two: `auto.offset.reset` for `ksql.streams.auto.offset.reset`."""
+    plain = name.removeprefix(STREAMS_PREFIX)
+    return plain if plain in SETTINGS else name
+
+
 def effective(*layers: Mapping[str, object]) -> dict[str, object]:
     """The settings that count: defaults, with the layers over them, the last one on top."""
     values: dict[str, object] = {

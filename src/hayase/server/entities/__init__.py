@@ -1,1 +1,1 @@
-"""The JSON objects of answers, by their `@type`."""
+"""The JSON objects that statements answer, by their `@type`."""

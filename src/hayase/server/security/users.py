@@ -14,6 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from hayase.core.errors import ConfigError
+from hayase.server.errors import FORBIDDEN, RequestError
 
 _COST, _BLOCK, _PARALLEL = 2**14, 8, 1
 _KEPT = 256
@@ -37,6 +38,17 @@ class User:
 
     name: str
     role: Role
+
+
+def check_role(has: Role, needs: Role) -> None:
+    """Refuse what a role may not do; raises RequestError."""
+    if has < needs:
+        raise RequestError(
+            FORBIDDEN,
+            "FORBIDDEN",
+            f"You do not have permissions for this: it needs the role {needs.name.lower()}, and you have "
+            f"{has.name.lower()}",
+        )
 
 
 def password_hash(password: str, salt: bytes | None = None) -> str:
