@@ -70,9 +70,8 @@ def shell(
         echo "SELECT * FROM orders EMIT CHANGES LIMIT 3;" | hayase sql -s http://127.0.0.1:8088 --output json
     """
     if context.invoked_subcommand is None:
-        run_shell(
-            ShellOptions(server, user, password, execute or [], file, define or [], output_format, config, config_file)
-        )
+        settings = read_settings(config, config_file) if server is None else {}
+        run_shell(ShellOptions(server, user, password, execute or [], file, define or [], output_format, settings))
 
 
 sql.command(short_help="Run a script as a program on Spark.")(run)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from hayase.cli.sql.embedded import EmbeddedServer
 from hayase.cli.sql.output import Output, OutputFormat
 from hayase.cli.sql.shell import LeaveShell, Shell
 from hayase.client import SqlClient
@@ -30,8 +29,7 @@ class ShellOptions:
         file: of statements.
         define: variables, as NAME=VALUE.
         output_format: how answers are shown.
-        config: settings of the shell's own server.
-        config_file: likewise.
+        settings: of the shell's own server.
     """
 
     server: str | None
@@ -41,8 +39,7 @@ class ShellOptions:
     file: Path | None
     define: Sequence[str]
     output_format: OutputFormat
-    config: Sequence[str] | None
-    config_file: Path | None
+    settings: Mapping[str, object]
 
 
 def run_shell(options: ShellOptions) -> None:
@@ -57,7 +54,9 @@ def run_shell(options: ShellOptions) -> None:
     with ExitStack() as open_things:
         server = options.server
         if server is None:
-            embedded = EmbeddedServer(_server_options(options))
+            from hayase.cli.sql.embedded import EmbeddedServer  # slow to import
+
+            embedded = EmbeddedServer(options.settings)
             open_things.callback(embedded.close)
             server = embedded.url
 
@@ -96,12 +95,6 @@ def _variables(define: Sequence[str]) -> dict[str, str]:
             raise ConfigError("INVALID_SETTING", f"--define {each!r} is no variable; give NAME=VALUE")
         variables[name] = value
     return variables
-
-
-def _server_options(options: ShellOptions) -> list[str]:
-    settings = [part for each in options.config or () for part in ("-c", each)]
-    file = options.config_file
-    return [*settings, *(() if file is None else ("--config-file", str(file)))]
 
 
 def _shell(
