@@ -62,6 +62,7 @@ class Case:
     responses: Sequence[Mapping[str, Any]] = ()
     waits_for_push_query: bool = False
     verifies_order: bool = False
+    status: int | None = None
 
     @property
     def has_queries(self) -> bool:
@@ -94,6 +95,7 @@ class CaseFolder:
         refused = data.get("expected_error")  # of a server, whose classes are those of its answers
         if refused is not None:
             expected = {"type": None, "message": refused.get("message")}
+        status = None if refused is None else refused.get("status")
         return Case(
             id=data["id"],
             file=data["file"].removesuffix(".json"),
@@ -110,6 +112,7 @@ class CaseFolder:
             schemas=self._schemas.get(data["id"]),
             responses=data.get("responses") or (),
             waits_for_push_query=bool((data.get("input_conditions") or {}).get("waitForActivePushQuery")),
+            status=status,
             verifies_order=bool((data.get("output_conditions") or {}).get("verifyOrder")),
         )
 

@@ -6,28 +6,23 @@ import asyncio
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from tests.ksqldb.cases import Case
 from tests.ksqldb.driver import Codecs
 from tests.ksqldb.errors import unexpected
-from tests.ksqldb.rest_session import RestSession
+from tests.ksqldb.rest_session import RefusedError, RestSession, read_rows
 from tests.ksqldb.topics import prepare_topics
 
 from hayase.core.errors import HayaseError
-from hayase.server.http.encodings.encodings import StreamedRows
-from hayase.server.rows import RowStream
 from hayase.sql.grammar.parser import parse_script
+from hayase.testing.topics import RawRecord
 
 _QUIET_S = 0.5
 """A query that has given nothing for so long, with all input there, gives nothing more."""
 _STARTS_WITH = "|starts_with"
-
-
-class _QueryFailedError(Exception):
-    """An answer that ended in an error."""
 
 
 def rest_failure_of(case: Case) -> str | None:
@@ -36,10 +31,8 @@ def rest_failure_of(case: Case) -> str | None:
         session = RestSession(folder, case.properties)
         try:
             answers = asyncio.run(_answers(case, session))
-        except (HayaseError, _QueryFailedError) as error:
-            if case.error is None:
-                return f"{type(error).__name__}: {error}"
-            return unexpected(error, case.error)
+        except HayaseError as error:
+            return _wrong_error(case, error)
         finally:
             session.close()
     if case.error is not None:
@@ -47,45 +40,44 @@ def rest_failure_of(case: Case) -> str | None:
     return _difference(case, answers)
 
 
+def _wrong_error(case: Case, error: HayaseError) -> str | None:
+    """What is wrong with an error; `None` if it is the expected one."""
+    if case.error is None:
+        return f"{type(error).__name__}: {error.message}"
+    if case.status is not None and getattr(error, "status", case.status) != case.status:
+        return f"status {getattr(error, 'status', None)}, expected {case.status}"
+    return unexpected(error, case.error)
+
+
 async def _answers(case: Case, session: RestSession) -> list[list[dict[str, Any]]]:
-    """The StreamedRows of each query, the expected ones of a query asked for again in Protobuf as well."""
+    """The StreamedRows of each query."""
     plain = [text for text in case.statements if not _is_query(text)]
     prepare_topics(case, parse_script("\n".join(plain)), session)  # type: ignore[arg-type]  # as far as it is used
-    for text in plain:
-        for parsed in parse_script(text):
-            session.execute(parsed)
-    queries = [parsed for text in case.statements if _is_query(text) for parsed in parse_script(text)]
+    await session.execute("\n".join(plain))
+    queries = [text for text in case.statements if _is_query(text)]
     codecs = Codecs(session)  # type: ignore[arg-type]  # as far as it is used
     records = [codecs.encode(record) for record in case.inputs]
     if case.waits_for_push_query:
-        stream = await session.query(queries[0])
-        session.produce(records)
-        return [await _rows(stream)]
+        return [await _rows(session, queries[0], records)]
     session.produce(records)
     await session.settle()
-    return [await _rows(await session.query(parsed)) for parsed in queries]
+    return [await _rows(session, text, ()) for text in queries]
 
 
 def _is_query(text: str) -> bool:
     return text.lstrip().upper().startswith("SELECT ")
 
 
-async def _rows(stream: RowStream) -> list[dict[str, Any]]:
-    encoding = StreamedRows(stream.header, lambda error: {"message": error.message})
-    text = [encoding.head()]
-    batches = aiter(stream)
-    try:
-        while True:
-            try:
-                batch = await asyncio.wait_for(anext(batches), _QUIET_S)
-            except (StopAsyncIteration, TimeoutError):
-                break
-            if batch.error is not None:
-                raise _QueryFailedError(batch.error.message)
-            text.append(encoding.batch(batch))
-    finally:
-        await stream.close()
-    rows: list[dict[str, Any]] = json.loads(b"".join([*text, encoding.tail()]), parse_float=Decimal)
+async def _rows(session: RestSession, text: str, records: Collection[RawRecord]) -> list[dict[str, Any]]:
+    """The rows of a query; records are written once it runs."""
+    async with session.query(text) as answer:
+        if answer.status != 200:
+            raise RefusedError(answer.status, await answer.json())
+        session.produce(records)
+        rows = await read_rows(answer, _QUIET_S)
+    for row in rows:
+        if "errorMessage" in row:
+            raise RefusedError(200, row["errorMessage"])
     return rows
 
 

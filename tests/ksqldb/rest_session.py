@@ -1,138 +1,125 @@
-"""ksqlDB's server as far as a case needs it: engine, log, persistent queries and answers, in this process."""
+"""ksqlDB's server for one case: a whole server in this process, asked through its REST interface."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any
 
 from tests.ksqldb.driver import SETTINGS
 from tests.ksqldb.functions import registry_with_test_functions
+from tests.unit.server.asgi import Answer, request
 
-from hayase.core.records import TopicPartition
-from hayase.log.embedded.log import EmbeddedLog
-from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.server.limits import PullLimits
-from hayase.server.local_run.query import LocalQuery
-from hayase.server.local_run.store import LocalStore
-from hayase.server.local_run.tails import LogTails
-from hayase.server.pull.stores import PinnedStore
-from hayase.server.push.running import PushQueries
-from hayase.server.queries import start_query
-from hayase.server.rows import RowStream
-from hayase.sql.engine import PersistentQuery, SqlEngine
-from hayase.sql.grammar.parser import ParsedStatement
+from hayase.core.errors import HayaseError
+from hayase.log.protocol import OutputBatch
+from hayase.server.http.app import make_app
+from hayase.server.server import open_server
+from hayase.server.settings import ServerSettings
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.testing.topics import RawRecord
 
-_RUN = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
 _TIMEOUT_S = 20.0
-PUSH_QUERIES_MAX = 100
+_KSQL_JSON = {"accept": "application/vnd.ksql.v1+json"}
+_NOT_OF_SERVER = {"ksql.service.id", "auto.offset.reset", "cache.max.bytes.buffering"}
 
 
-class LogTopics:
-    """The topics of a log, for the engine (`TopicAdmin`)."""
+class RefusedError(HayaseError):
+    """An error that the server answered.
 
-    def __init__(self, log: EmbeddedLog) -> None:
-        self._log = log
+    Attributes:
+        status: of HTTP.
+        entity: the JSON object.
+    """
 
-    def names(self) -> Collection[str]:
-        return self._log.topics()
-
-    def partitions(self, topic: str) -> int | None:
-        info = self._log.describe([topic]).get(topic)
-        return None if info is None else info.partitions
-
-    def replicas(self, topic: str) -> int:
-        return 1
-
-    def create(self, topic: str, partitions: int, replicas: int) -> None:
-        if self.partitions(topic) is None:
-            self._log.create_topic(topic, partitions)
-
-    def delete(self, topic: str) -> None:
-        self._log.delete_topic(topic)
+    def __init__(self, status: int, entity: Mapping[str, Any]) -> None:
+        super().__init__("REFUSED", str(entity.get("message")))
+        self.status = status
+        self.entity = entity
 
 
 class RestSession:
-    """Runs the statements of one case (`QueryServices`, `QueryStores`)."""
+    """The server of one case."""
 
     def __init__(self, folder: str, properties: Mapping[str, Any]) -> None:
-        self.log = EmbeddedLog(LogConfig("embedded", folder, {"fsync": "false", "cleaner.interval.ms": "0"}))
-        self.tails = LogTails(self.log, poll_every_s=0.002)
         self.registry = EmbeddedSchemaRegistry()
-        self.topics = LogTopics(self.log)
-        self.engine = SqlEngine(
-            {**SETTINGS, "ksql.query.push.v2.enabled": "true", **properties},
-            functions=registry_with_test_functions(),
-            schema_registry=self.registry,
-            topics=self.topics,  # type: ignore[arg-type]  # a TopicAdmin of its own
-        )
-        self.running = PushQueries(PUSH_QUERIES_MAX)
-        self._writer = self.log.writer()
-        self._queries: dict[str, LocalQuery] = {}
+        of_server = {name: value for name, value in SETTINGS.items() if name not in _NOT_OF_SERVER}
+        settings = {
+            **of_server,
+            "hayase.server.in.process": "true",
+            "log.dir": f"{folder}/log",
+            "state.dir": f"{folder}/state",
+            "checkpoint.fsync": "false",
+            "statestore.cache.max.bytes": "0",
+            "ksql.query.push.v2.enabled": "true",
+        }
+        self._context = open_server(ServerSettings.of(settings), registry_with_test_functions(), registry=self.registry)
+        self._properties = {"auto.offset.reset": "earliest", **properties}
+        self._app = make_app(self._context)
+        self._writer = self._context.log.writer()
+        self.topics = self._context.topics
 
     @property
-    def stores(self) -> RestSession:
-        return self
+    def engine(self) -> Any:
+        """The engine, with the catalog as it is now."""
+        return self._context.engine
 
-    def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
-        return {**self.engine.settings, **overrides}
+    async def execute(self, text: str) -> None:
+        """Execute statements, with the session's properties."""
+        body = {"ksql": text, "streamsProperties": self._properties}
+        async with request(self._app, "/ksql", _plain(body)) as answer:
+            content = await answer.json()
+            if answer.status != 200:
+                raise RefusedError(answer.status, content)
 
-    def open_store(self, query_id: str, store: str) -> PinnedStore:
-        return LocalStore(self._queries[query_id].run, store)
-
-    def execute(self, parsed: ParsedStatement) -> None:
-        result = self.engine.execute(parsed)
-        for record in result.records:
-            now_ms = int(time.time() * 1000)
-            time_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
-            self.produce([RawRecord(record.topic, record.key, record.value, time_ms)])
-        for query_id in result.stopped:
-            self._queries.pop(query_id).close()
-        for query in result.started:
-            self._start(query)
-
-    def _start(self, query: PersistentQuery) -> None:
-        self._queries[query.id] = LocalQuery(
-            query.topology, _RUN, self.tails, self._writer.append, "earliest", name=query.id
-        )
+    def query(self, text: str) -> Any:
+        """A query that has started, whose rows come."""
+        body = {"sql": text, "properties": self._properties}
+        return request(self._app, "/query-stream", _plain(body), headers=_KSQL_JSON)
 
     def produce(self, records: Collection[RawRecord]) -> None:
+        """Write records, each at once."""
         for record in records:
-            batch = OutputBatch(
-                record.topic, [record.key], [record.value], [record.timestamp_ms], headers=[record.headers]
-            )
+            headers = [record.headers] if record.headers else None
+            batch = OutputBatch(record.topic, [record.key], [record.value], [record.timestamp_ms], headers=headers)
             self._writer.append([batch])
 
     async def settle(self) -> None:
         """Wait until all persistent queries have processed all that there is."""
+        context = self._context
         deadline = time.monotonic() + _TIMEOUT_S
-        while not self._settled():
+        while True:
+            topics = {topic for query in context.engine.queries.values() for topic in query.source_topics}
+            ends = context.log.end_offsets(context.tails.partitions(sorted(topics)))
+            done = context.host.has_processed(ends)  # type: ignore[attr-defined]  # the host in this process
+            if done and context.log.end_offsets(list(ends)) == ends:
+                return
             if time.monotonic() > deadline:
                 raise TimeoutError("the persistent queries do not come to an end")
             await asyncio.sleep(0.002)
 
-    def _settled(self) -> bool:
-        topics = {topic for query in self._queries.values() for topic in query.run.source_topics}
-        if not topics:
-            return True
-        ends: dict[TopicPartition, int] = self.log.end_offsets(self.tails.partitions(sorted(topics)))
-        for query in self._queries.values():
-            if query.error is not None:
-                raise query.error
-            own = {place: end for place, end in ends.items() if place.topic in query.run.source_topics}
-            if not query.has_processed(own):
-                return False
-        return self.log.end_offsets(list(ends)) == ends
-
-    async def query(self, parsed: ParsedStatement) -> RowStream:
-        return await start_query(parsed, self, self.running, PullLimits(), {})
-
     def close(self) -> None:
-        for query in self._queries.values():
-            query.close()
-        self.tails.close()
+        """End the server."""
         self._writer.close()
-        self.log.close()
+        self._context.close()
+
+
+async def read_rows(answer: Answer, quiet_s: float) -> list[dict[str, Any]]:
+    """The elements of an array of StreamedRow, as far as they come."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        try:
+            line = await asyncio.wait_for(answer.line(), quiet_s)
+        except TimeoutError:
+            return rows
+        if line is None:
+            return rows
+        text = line.removeprefix("[").removesuffix(",").removesuffix("]")
+        if text:
+            rows.append(json.loads(text, parse_float=Decimal))
+
+
+def _plain(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, default=str).encode()

@@ -36,11 +36,13 @@ class RowHeader:
         query_id: for `/close-query`; `None` if the query ends by itself.
         columns: of every row, in order.
         epoch: the epoch that all rows are of, where the query reads the stores of one.
+        has_end: the last batch has a message or an error, as of all queries but those of tables.
     """
 
     query_id: str | None
     columns: tuple[ResultColumn, ...]
     epoch: int | None = None
+    has_end: bool = True
 
     @property
     def schema_text(self) -> str:

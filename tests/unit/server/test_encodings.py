@@ -83,16 +83,23 @@ def test_streamed_rows_are_one_to_a_line() -> None:
 @pytest.mark.parametrize("media_type", [DELIMITED, JSON, KSQL_JSON])
 def test_an_answer_that_fails_late_ends_with_the_error(media_type: str) -> None:
     sent = _sent(media_type, RowBatch([["a", 1]]), RowBatch(error=StatementError("X", "it broke")))
-    assert "it broke" in sent.splitlines()[-1]
+    assert "it broke" in "".join(sent.splitlines()[-2:])
+
+
+def test_an_element_of_a_query_that_goes_on_is_a_whole_line_at_once() -> None:
+    encoding = _encoding(KSQL_JSON)
+    assert encoding.head().endswith(b",\n")
+    assert encoding.batch(RowBatch([["a", 1]])) == b'{"row":{"columns":["a",1]}},\n'
 
 
 def test_an_answer_without_rows_is_whole() -> None:
-    assert len(json.loads(_sent(KSQL_JSON))) == 1
+    encoding = _encoding(KSQL_JSON, RowHeader("q", _HEADER.columns, has_end=False))
+    assert len(json.loads(encoding.head() + encoding.tail())) == 1
     assert len(json.loads(_sent(JSON))) == 1
 
 
 def test_protobuf_rows_are_messages_of_the_schema_in_the_header() -> None:
-    header, row = json.loads(_sent(KSQL_PROTOBUF, RowBatch([["a", 1]])))
+    header, row, _ = json.loads(_sent(KSQL_PROTOBUF, RowBatch([["a", 1]], final_message="Limit Reached")))
     assert "string ID = 1;" in header["header"]["protoSchema"]
     assert base64.b64decode(row["row"]["protobufBytes"]) == b"\n\x01a\x10\x01"
 

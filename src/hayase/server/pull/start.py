@@ -118,4 +118,4 @@ def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[Ro
 
 def _header(plan: PullPlan, epoch: int | None) -> RowHeader:
     columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
-    return RowHeader(f"query_{secrets.randbits(_ID_BITS)}", columns, epoch)
+    return RowHeader(f"query_{secrets.randbits(_ID_BITS)}", columns, epoch, has_end=not plan.source.is_table)

@@ -69,7 +69,7 @@ class Delimited:
 
 
 class JsonArray:
-    """One array: the header, then an array for each row, or the object of an error."""
+    """One array: the header, then an array for each row, or the object of an error; each on a line of its own."""
 
     def __init__(self, header: RowHeader, error_entity: ErrorEntity) -> None:
         self._header = header
@@ -78,14 +78,14 @@ class JsonArray:
 
     def head(self) -> bytes:
         """See RowEncoding."""
-        return b"[" + to_json(metadata(self._header))
+        return b"[" + to_json(metadata(self._header)) + b"\n"
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
         items = [to_json(self._values(row)) for place, row in enumerate(batch.rows) if place not in batch.tombstones]
         if batch.error is not None:
             items.append(to_json(self._error_entity(batch.error)))
-        return b"".join(b",\n" + item for item in items)
+        return b"".join(b"," + item + b"\n" for item in items)
 
     def keep_alive(self) -> bytes:
         """See RowEncoding."""
@@ -99,6 +99,9 @@ class JsonArray:
 class StreamedRows:
     """An array of StreamedRow objects, each on a line of its own.
 
+    Clients read it line by line and take commas from the end of lines, so an element goes with its comma at once. Where
+    it is not known which element is the last one, it is held back until the next one comes.
+
     Args:
         header: of the answer.
         error_entity: the object of an error.
@@ -110,14 +113,29 @@ class StreamedRows:
         self._values = RowsToJson(header.columns)
         self._messages = ProtobufRows(header.columns) if protobuf else None
         self._error_entity = error_entity
+        self._held = b""
 
     def head(self) -> bytes:
         """See RowEncoding."""
-        return b"[" + to_json(self.header_object())
+        self._held = b"[" + to_json(self.header_object())
+        return self._released()
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
-        return b"".join(b",\n" + to_json(each) for each in self.objects(batch))
+        lines = []
+        is_last = batch.final_message is not None or batch.error is not None
+        for each in self.objects(batch):
+            if self._held:
+                lines.append(self._held + b",\n")
+            self._held = to_json(each)
+        return b"".join(lines) + (b"" if is_last else self._released())
+
+    def _released(self) -> bytes:
+        """The element that is held back, if another one is going to follow."""
+        if not self._header.has_end or not self._held:
+            return b""
+        held, self._held = self._held, b""
+        return held + b",\n"
 
     def keep_alive(self) -> bytes:
         """See RowEncoding."""
@@ -125,7 +143,7 @@ class StreamedRows:
 
     def tail(self) -> bytes:
         """See RowEncoding."""
-        return b"]\n"
+        return self._held + b"]\n"
 
     def header_object(self) -> dict[str, Any]:
         """The StreamedRow of the header."""
