@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.ksqldb.cases import Case
-from tests.ksqldb.driver import Codecs
+from tests.ksqldb.driver import Codecs, failure_of
 from tests.ksqldb.errors import unexpected
 from tests.ksqldb.rest_session import RefusedError, RestSession, read_rows
 from tests.ksqldb.topics import prepare_topics
@@ -23,6 +23,11 @@ from hayase.testing.topics import RawRecord
 _QUIET_S = 0.5
 """A query that has given nothing for so long, with all input there, gives nothing more."""
 _STARTS_WITH = "|starts_with"
+
+
+def failure_of_any(case: Case, form: str = "rows") -> str | None:
+    """Why a case fails, by a server if it has pull or push queries; `None` if it passes."""
+    return rest_failure_of(case) if case.has_queries else failure_of(case, form)
 
 
 def rest_failure_of(case: Case) -> str | None:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ksqldb.cases import VARIABLE, Case, CaseFolder
-from tests.ksqldb.driver import failure_of
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
-from tests.ksqldb.rest import rest_failure_of
+from tests.ksqldb.rest import failure_of_any
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,7 @@ def run(cases: Iterable[Case], known: Mapping[str, str], form: str = "rows") -> 
     failed, counts = [], Counter[str]()
     for case in cases:
         counts[case.file] += 1
-        problem = rest_failure_of(case) if case.has_queries else failure_of(case, form)
-        problem = unexpected_outcome(case.id, problem, known)
+        problem = unexpected_outcome(case.id, failure_of_any(case, form), known)
         if problem is not None:
             failed.append(Failed(case, problem))
     return failed, counts
