@@ -87,6 +87,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.query.pull.range.scan.enabled": _honoured("true", "whether a pull query may read a range of keys"),
     "ksql.query.pull.stream.enabled": _honoured("true", "whether a pull query may read a stream to its end"),
     "ksql.query.pull.limit.clause.enabled": _honoured("true", "whether a pull query may have LIMIT"),
+    "hayase.query.pull.adhoc.enabled": _honoured("true", "whether pull queries may have joins, groups and ORDER BY"),
     "ksql.query.push.v2.enabled": _honoured("false", "whether push queries over results of queries have v2's ids"),
     "ksql.query.persistent.active.limit": _accepted(None, "there is no limit of running queries"),
     "ksql.service.id": _honoured("default_", "what names of internal topics begin with"),

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from starlette.types import ASGIApp
 from tests.unit.server.asgi import Answer, ask, request
 from tests.unit.server.loops import in_loop
-
-from hayase.server.context import ServerContext
-from hayase.server.http.app import make_app
-from hayase.server.server import open_server
-from hayase.server.settings import ServerSettings
+from tests.unit.server.servers import DataServer, refused, rows
 
 _KSQL_JSON = {"accept": "application/vnd.ksql.v1+json"}
 _EARLIEST = {"auto.offset.reset": "earliest"}
@@ -34,42 +26,9 @@ _STATEMENTS = """
 _ROWS = [(1, "book", 100, 1_000), (2, "pen", 20, 2_000), (3, "book", 200, 12_000), (4, "ink", 7, 60_000)]
 
 
-class _Server:
-    """A server with data."""
-
-    def __init__(self, folder: Path) -> None:
-        settings = {
-            "hayase.server.in.process": "true",
-            "log.dir": str(folder / "log"),
-            "state.dir": str(folder / "state"),
-            "ksql.streams.auto.offset.reset": "earliest",
-            "checkpoint.fsync": "false",
-            "statestore.cache.max.bytes": "0",
-        }
-        self.context: ServerContext = open_server(ServerSettings.of(settings))
-        self.app: ASGIApp = make_app(self.context)
-
-    def execute(self, text: str) -> None:
-        status, answer = asyncio.run(ask(self.app, "/ksql", {"ksql": text}))
-        assert status == 200, answer
-
-    def settle(self) -> None:
-        """Wait until the persistent queries have processed everything."""
-        topics = [topic for topic in self.context.log.topics() if not topic.startswith("_")]
-        partitions = self.context.tails.partitions(topics)
-        deadline = time.monotonic() + 20
-        while True:
-            ends = self.context.log.end_offsets(partitions)
-            done = self.context.host.has_processed(ends)  # type: ignore[attr-defined]  # the host in this process
-            if done and self.context.log.end_offsets(partitions) == ends:
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[_Server]:
-    server = _Server(tmp_path_factory.mktemp("server"))
+def server(tmp_path_factory) -> Iterator[DataServer]:
+    server = DataServer(tmp_path_factory.mktemp("server"))
     server.execute(_STATEMENTS)
     server.execute(
         "".join(
@@ -80,105 +39,91 @@ def server(tmp_path_factory) -> Iterator[_Server]:
     )
     server.settle()
     yield server
-    server.context.close()
-
-
-async def _rows(server: _Server, text: str, properties: dict[str, Any] | None = None) -> list[Any]:
-    body = {"sql": text, "properties": properties or {}}
-    status, answer = await ask(server.app, "/query-stream", body, headers=_KSQL_JSON)
-    assert status == 200, answer
-    return [item["row"]["columns"] for item in answer if "row" in item]
-
-
-async def _refused(server: _Server, text: str, properties: dict[str, Any] | None = None) -> dict[str, Any]:
-    status, answer = await ask(server.app, "/query-stream", {"sql": text, "properties": properties or {}})
-    assert status == 400, answer
-    refused: dict[str, Any] = answer
-    return refused
+    server.close()
 
 
 class TestPullQueries:
     @in_loop
-    async def test_a_key_finds_its_row(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT * FROM sales WHERE item = 'book';") == [["book", 2, 300]]
+    async def test_a_key_finds_its_row(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT * FROM sales WHERE item = 'book';") == [["book", 2, 300]]
 
     @in_loop
-    async def test_a_key_that_is_not_there_finds_none(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT * FROM sales WHERE item = 'x';") == []
+    async def test_a_key_that_is_not_there_finds_none(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT * FROM sales WHERE item = 'x';") == []
 
     @in_loop
-    async def test_several_keys_find_each_once(self, server: _Server) -> None:
-        found = await _rows(server, "SELECT item FROM sales WHERE item IN ('book', 'pen', 'book') OR item = 'pen';")
+    async def test_several_keys_find_each_once(self, server: DataServer) -> None:
+        found = await rows(server, "SELECT item FROM sales WHERE item IN ('book', 'pen', 'book') OR item = 'pen';")
         assert sorted(found) == [["book"], ["pen"]]
 
     @in_loop
-    async def test_a_scan_finds_rows_of_all_partitions(self, server: _Server) -> None:
-        assert sorted(await _rows(server, "SELECT item, n FROM sales;")) == [["book", 2], ["ink", 1], ["pen", 1]]
+    async def test_a_scan_finds_rows_of_all_partitions(self, server: DataServer) -> None:
+        assert sorted(await rows(server, "SELECT item, n FROM sales;")) == [["book", 2], ["ink", 1], ["pen", 1]]
 
     @in_loop
-    async def test_a_condition_on_a_value_is_checked_row_by_row(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT item FROM sales WHERE total > 100;") == [["book"]]
+    async def test_a_condition_on_a_value_is_checked_row_by_row(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT item FROM sales WHERE total > 100;") == [["book"]]
 
     @in_loop
-    async def test_an_expression_makes_a_column(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT n + 1, UCASE(item) AS i FROM sales WHERE item = 'pen';") == [[2, "PEN"]]
+    async def test_an_expression_makes_a_column(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT n + 1, UCASE(item) AS i FROM sales WHERE item = 'pen';") == [[2, "PEN"]]
 
     @in_loop
-    async def test_a_limit_ends_the_rows(self, server: _Server) -> None:
-        assert len(await _rows(server, "SELECT * FROM sales LIMIT 2;")) == 2
-        assert await _rows(server, "SELECT * FROM sales LIMIT 0;") == []
+    async def test_a_limit_ends_the_rows(self, server: DataServer) -> None:
+        assert len(await rows(server, "SELECT * FROM sales LIMIT 2;")) == 2
+        assert await rows(server, "SELECT * FROM sales LIMIT 0;") == []
 
     @in_loop
-    async def test_windows_of_a_key_have_their_bounds(self, server: _Server) -> None:
-        found = await _rows(server, "SELECT * FROM windows WHERE item = 'book';")
+    async def test_windows_of_a_key_have_their_bounds(self, server: DataServer) -> None:
+        found = await rows(server, "SELECT * FROM windows WHERE item = 'book';")
         assert found == [["book", 0, 10_000, 1], ["book", 10_000, 20_000, 1]]
 
     @in_loop
-    async def test_bounds_choose_among_windows(self, server: _Server) -> None:
+    async def test_bounds_choose_among_windows(self, server: DataServer) -> None:
         text = "SELECT windowstart FROM windows WHERE item = 'book' AND windowend > 10000 AND windowstart <= 10000;"
-        assert await _rows(server, text) == [[10_000]]
+        assert await rows(server, text) == [[10_000]]
 
     @in_loop
-    async def test_sessions_of_a_key_end_with_their_last_record(self, server: _Server) -> None:
-        found = await _rows(server, "SELECT * FROM sessions WHERE item = 'book';")
+    async def test_sessions_of_a_key_end_with_their_last_record(self, server: DataServer) -> None:
+        found = await rows(server, "SELECT * FROM sessions WHERE item = 'book';")
         assert found == [["book", 1_000, 1_000, 1], ["book", 12_000, 12_000, 1]]
 
     @in_loop
-    async def test_a_source_table_answers(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT name, id FROM kept WHERE id = 2;") == [["bob", 2]]
+    async def test_a_source_table_answers(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT name, id FROM kept WHERE id = 2;") == [["bob", 2]]
 
     @in_loop
-    async def test_a_copied_table_answers_with_its_own_columns(self, server: _Server) -> None:
-        assert await _rows(server, "SELECT * FROM copied WHERE id = 1;") == [[1, "ADA"]]
+    async def test_a_copied_table_answers_with_its_own_columns(self, server: DataServer) -> None:
+        assert await rows(server, "SELECT * FROM copied WHERE id = 1;") == [[1, "ADA"]]
 
     @in_loop
-    async def test_a_stream_is_read_to_its_end(self, server: _Server) -> None:
-        assert sorted(await _rows(server, "SELECT id, item FROM orders WHERE cents > 10;")) == [
+    async def test_a_stream_is_read_to_its_end(self, server: DataServer) -> None:
+        assert sorted(await rows(server, "SELECT id, item FROM orders WHERE cents > 10;")) == [
             [1, "book"],
             [2, "pen"],
             [3, "book"],
         ]
 
     @in_loop
-    async def test_a_table_that_no_query_keeps_is_refused_with_advice(self, server: _Server) -> None:
-        refused = await _refused(server, "SELECT * FROM names;")
-        assert "CREATE TABLE QUERYABLE_NAMES AS SELECT * FROM NAMES" in refused["message"]
-        assert refused["error_code"] == 40001
+    async def test_a_table_that_no_query_keeps_is_refused_with_advice(self, server: DataServer) -> None:
+        answer = await refused(server, "SELECT * FROM names;")
+        assert "CREATE TABLE QUERYABLE_NAMES AS SELECT * FROM NAMES" in answer["message"]
+        assert answer["error_code"] == 40001
 
     @in_loop
-    async def test_a_scan_that_is_switched_off_is_refused(self, server: _Server) -> None:
+    async def test_a_scan_that_is_switched_off_is_refused(self, server: DataServer) -> None:
         off = {"ksql.query.pull.table.scan.enabled": False}
-        refused = await _refused(server, "SELECT * FROM sales WHERE total > 100;", off)
-        assert "WHERE clause missing key column for disjunct: (TOTAL > 100)" in refused["message"]
+        answer = await refused(server, "SELECT * FROM sales WHERE total > 100;", off)
+        assert "WHERE clause missing key column for disjunct: (TOTAL > 100)" in answer["message"]
 
     @in_loop
-    async def test_the_header_marks_the_columns_of_the_key(self, server: _Server) -> None:
+    async def test_the_header_marks_the_columns_of_the_key(self, server: DataServer) -> None:
         body = {"ksql": "SELECT n, item FROM sales WHERE item = 'x';"}
         _, (header,) = await ask(server.app, "/query", body)
         assert header["header"]["schema"] == "`N` BIGINT, `ITEM` STRING KEY"
 
     @in_loop
-    async def test_lines_are_the_encoding_without_accept(self, server: _Server) -> None:
+    async def test_lines_are_the_encoding_without_accept(self, server: DataServer) -> None:
         async with request(server.app, "/query-stream", {"sql": "SELECT n FROM sales WHERE item='pen';"}) as answer:
             lines = (await answer.body()).decode().splitlines()
         assert json.loads(lines[0])["columnNames"] == ["N"]
@@ -187,7 +132,7 @@ class TestPullQueries:
 
 class TestPushQueries:
     @in_loop
-    async def test_rows_come_until_the_limit(self, server: _Server) -> None:
+    async def test_rows_come_until_the_limit(self, server: DataServer) -> None:
         body = {"ksql": "SELECT id FROM orders EMIT CHANGES LIMIT 2;", "streamsProperties": _EARLIEST}
         status, answer = await ask(server.app, "/query", body)
         assert status == 200
@@ -195,7 +140,7 @@ class TestPushQueries:
         assert answer[-1] == {"finalMessage": "Limit Reached"}
 
     @in_loop
-    async def test_a_record_that_is_written_comes_at_once(self, server: _Server) -> None:
+    async def test_a_record_that_is_written_comes_at_once(self, server: DataServer) -> None:
         body = {"sql": "SELECT id, cents * 2 AS c FROM orders WHERE cents = 5 EMIT CHANGES;"}
         async with request(
             server.app, "/query-stream", {**body, "properties": {"auto.offset.reset": "latest"}}
@@ -205,12 +150,12 @@ class TestPushQueries:
             assert await answer.line() == "[9,10]"
 
     @in_loop
-    async def test_an_aggregate_shows_every_update(self, server: _Server) -> None:
+    async def test_an_aggregate_shows_every_update(self, server: DataServer) -> None:
         text = "SELECT item, COUNT(*) AS n FROM orders WHERE item = 'book' GROUP BY item EMIT CHANGES LIMIT 2;"
-        assert await _rows(server, text, _EARLIEST) == [["book", 1], ["book", 2]]
+        assert await rows(server, text, _EARLIEST) == [["book", 1], ["book", 2]]
 
     @in_loop
-    async def test_a_client_that_goes_ends_its_query(self, server: _Server) -> None:
+    async def test_a_client_that_goes_ends_its_query(self, server: DataServer) -> None:
         body = {"sql": "SELECT * FROM orders EMIT CHANGES;"}
         async with request(server.app, "/query-stream", body) as answer:
             await answer.line()
@@ -218,7 +163,7 @@ class TestPushQueries:
         assert len(server.context.push_queries) == 0
 
     @in_loop
-    async def test_close_query_ends_it_in_good_order(self, server: _Server) -> None:
+    async def test_close_query_ends_it_in_good_order(self, server: DataServer) -> None:
         body = {"ksql": "SELECT * FROM orders EMIT CHANGES;", "streamsProperties": {"auto.offset.reset": "latest"}}
         async with request(server.app, "/query", body) as answer:
             query_id = await _query_id(answer)
@@ -228,34 +173,34 @@ class TestPushQueries:
             assert await answer.line() is None
 
     @in_loop
-    async def test_an_unknown_query_cannot_be_closed(self, server: _Server) -> None:
+    async def test_an_unknown_query_cannot_be_closed(self, server: DataServer) -> None:
         status, body = await _closed(server, "nothing")
         assert status == 400
         assert b"nothing" in body
 
     @in_loop
-    async def test_more_queries_than_allowed_are_refused(self, server: _Server, monkeypatch) -> None:
+    async def test_more_queries_than_allowed_are_refused(self, server: DataServer, monkeypatch) -> None:
         monkeypatch.setattr(server.context.push_queries, "_at_most", 0)
         status, answer = await ask(server.app, "/query-stream", {"sql": "SELECT * FROM orders EMIT CHANGES;"})
         assert (status, answer["error_code"]) == (400, 40003)
 
     @in_loop
-    async def test_a_wrong_query_is_refused_before_it_starts(self, server: _Server) -> None:
-        refused = await _refused(server, "SELECT nothing FROM orders EMIT CHANGES;")
-        assert "'NOTHING' cannot be resolved" in refused["message"]
+    async def test_a_wrong_query_is_refused_before_it_starts(self, server: DataServer) -> None:
+        answer = await refused(server, "SELECT nothing FROM orders EMIT CHANGES;")
+        assert "'NOTHING' cannot be resolved" in answer["message"]
 
     @in_loop
-    async def test_a_statement_that_is_no_query_is_refused(self, server: _Server) -> None:
-        assert (await _refused(server, "SHOW STREAMS;"))["error_code"] == 40002
+    async def test_a_statement_that_is_no_query_is_refused(self, server: DataServer) -> None:
+        assert (await refused(server, "SHOW STREAMS;"))["error_code"] == 40002
 
     @in_loop
-    async def test_a_body_that_is_no_request_is_refused(self, server: _Server) -> None:
+    async def test_a_body_that_is_no_request_is_refused(self, server: DataServer) -> None:
         for body in (b"x", [1], {"sql": 1}, {}, {"sql": "S;", "properties": {"a": []}}):
             status, answer = await ask(server.app, "/query-stream", body)
             assert (status, answer["error_code"]) == (400, 40000)
 
     @in_loop
-    async def test_print_shows_records(self, server: _Server) -> None:
+    async def test_print_shows_records(self, server: DataServer) -> None:
         body = {"ksql": "PRINT orders FROM BEGINNING LIMIT 4;"}
         async with request(server.app, "/query", body) as answer:
             lines = (await answer.body()).decode().splitlines()
@@ -263,13 +208,13 @@ class TestPushQueries:
         assert any('key: 1, value: {"ITEM":"book","CENTS":100}' in line for line in lines)
 
     @in_loop
-    async def test_print_of_an_unknown_topic_is_refused(self, server: _Server) -> None:
+    async def test_print_of_an_unknown_topic_is_refused(self, server: DataServer) -> None:
         status, answer = await ask(server.app, "/query", {"ksql": "PRINT nothing;"})
         assert status == 400
         assert "Could not find topic" in answer["message"]
 
 
-def _insert(server: _Server, id_: int, cents: int) -> None:
+def _insert(server: DataServer, id_: int, cents: int) -> None:
     server.execute(f"INSERT INTO orders (id, item, cents) VALUES ({id_}, 'x', {cents});")
 
 
@@ -279,6 +224,6 @@ async def _query_id(answer: Answer) -> str:
     return query_id
 
 
-async def _closed(server: _Server, query_id: str) -> tuple[int, bytes]:
+async def _closed(server: DataServer, query_id: str) -> tuple[int, bytes]:
     async with request(server.app, "/close-query", {"queryId": query_id}) as answer:
         return answer.status, await answer.body()

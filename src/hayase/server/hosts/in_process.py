@@ -16,6 +16,7 @@ from hayase.server.hosts.protocol import QueryState, QueryStatus
 from hayase.server.local_run.query import LocalQuery
 from hayase.server.local_run.store import LocalStore
 from hayase.server.local_run.tails import LogTails
+from hayase.server.pull.stores import AsOf
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 
@@ -140,8 +141,12 @@ class InProcessHost:
         consumed = 0 if local is None else local.consumed
         return QueryStatus(state, tuple(hosted.failures.last), consumed, hosted.produced, positions, lag)
 
-    def open_store(self, query_id: str, store: str) -> LocalStore:
+    def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> LocalStore:
         """See `QueryStores.open_store`."""
+        if as_of is not None:
+            raise StatementError(
+                "AS_OF", "AS OF: queries in the server's process have only the state of now; on Spark they keep others"
+            )
         hosted = self._queries.get(query_id)
         if hosted is None or hosted.local is None or hosted.failures.retry_at_ms is not None:
             why = "" if hosted is None or not hosted.failures.last else f": {hosted.failures.last[-1].message}"

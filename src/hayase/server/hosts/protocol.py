@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from hayase.core.records import TopicPartition
-from hayase.server.pull.stores import PinnedStore
+from hayase.server.pull.stores import AsOf, PinnedStore
 from hayase.sql.statements.results import PersistentQuery
 
 
@@ -97,7 +97,7 @@ class QueryHost(Protocol):
         """How a query is."""
         ...
 
-    def open_store(self, query_id: str, store: str) -> PinnedStore:
+    def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> PinnedStore:
         """See `QueryStores.open_store`."""
         ...
 

@@ -21,6 +21,7 @@ from hayase.log.protocol import Log
 from hayase.query.access import PinnedStores
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
+from hayase.server.pull.stores import AsOf
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 from hayase.state.stores.protocol import ByteStore
@@ -156,14 +157,14 @@ class SparkHost:
             report.lag_records,
         )
 
-    def open_store(self, query_id: str, store: str) -> SparkStore:
+    def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> SparkStore:
         """See `QueryStores.open_store`."""
         topology = self._topology(query_id)
         if topology is None or topology.state not in (State.RUNNING, State.REBALANCING):
             why = f": {self._problem}" if self._problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
-            return SparkStore(topology, store)
+            return SparkStore(topology, store, as_of)
         except StateError as error:
             if error.condition in ("NO_STATE", "STATE_NOT_THERE"):
                 raise StatementError(
@@ -282,15 +283,20 @@ class SparkStore:
     Args:
         topology: that has it.
         name: of the store.
+        as_of: as it was then.
 
     Raises:
         StateError: it cannot be read.
+        ConfigError: there is no such epoch.
     """
 
     is_live = False
 
-    def __init__(self, topology: NamedTopology, name: str) -> None:
-        self._pinning: AbstractContextManager[PinnedStores] | None = topology.pin(name, max_time=_SCAN_MAX)
+    def __init__(self, topology: NamedTopology, name: str, as_of: AsOf | None = None) -> None:
+        epoch, time_ms = (None, None) if as_of is None else (as_of.epoch, as_of.time_ms)
+        self._pinning: AbstractContextManager[PinnedStores] | None = topology.pin(
+            name, as_of_epoch=epoch, as_of=time_ms, max_time=_SCAN_MAX
+        )
         pinned = self._pinning.__enter__()
         self._handle = pinned.store(name)
         self.spec = self._handle.spec

@@ -10,11 +10,9 @@ from hayase.server.context import ServerContext
 from hayase.server.http.encodings.encodings import KSQL_JSON, StreamedRows
 from hayase.server.http.encodings.printed import PrintedLines
 from hayase.server.http.errors import error_answer, error_response
-from hayase.server.http.query_request import QueryRequest
+from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.http.rows_response import RowsResponse
 from hayase.server.push.print_topic import start_print
-from hayase.server.queries import start_query
-from hayase.sql.ast.statements import PrintTopic
 from hayase.sql.errors import SqlError
 
 TEXT = "text/plain; charset=utf-8"
@@ -28,11 +26,11 @@ def routes(context: ServerContext) -> list[BaseRoute]:
         try:
             asked = QueryRequest.read(await request.body(), "ksql", "streamsProperties")
             statement = asked.text
-            parsed = asked.parsed()
-            if isinstance(parsed.statement, PrintTopic):
-                lines = await start_print(parsed.statement, context, context.push_queries)
+            printed = asked.print_statement()
+            if printed is not None:
+                lines = await start_print(printed, context, context.push_queries)
                 return RowsResponse(lines, PrintedLines(), TEXT)
-            stream = await start_query(parsed, context, context.push_queries, context.pull_limits, asked.properties)
+            stream = await start_asked(asked, context)
         except Exception as error:
             return error_response(error, statement)
         return RowsResponse(stream, StreamedRows(stream.header, _error_entity), KSQL_JSON)

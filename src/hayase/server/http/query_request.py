@@ -8,11 +8,14 @@ from typing import Any
 
 import msgspec
 
+from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_REQUEST, RequestError
-from hayase.sql.grammar.parser import ParsedStatement, parse_statement
+from hayase.server.queries import start_query
+from hayase.server.rows import RowStream
+from hayase.sql.ast.statements import PrintTopic
+from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.grammar.variables import Variables
 
-_SUBSTITUTION = "ksql.variable.substitution.enable"
 _SCALARS = (str, int, float, bool)
 Scalars = dict[str, str | int | float | bool | None]
 
@@ -56,14 +59,23 @@ class QueryRequest:
         variables = _members(given, "sessionVariables", (str,))
         return cls(text, properties, variables)
 
-    def parsed(self) -> ParsedStatement:
-        """The one statement of the request.
+    def print_statement(self) -> PrintTopic | None:
+        """The PRINT statement that is asked for; `None` if it is another one.
 
         Raises:
-            ParseFailedError: it is none, or there are several.
+            ParseFailedError: it begins as one, and is none.
         """
-        is_on = str(self.properties.get(_SUBSTITUTION, "true")).lower() == "true"
-        return parse_statement(self.text, Variables(self.variables if is_on else {}))
+        if not self.text.lstrip().upper().startswith("PRINT"):
+            return None
+        statement = parse_statement(self.text, Variables(dict(self.variables))).statement
+        return statement if isinstance(statement, PrintTopic) else None
+
+
+async def start_asked(asked: QueryRequest, context: ServerContext) -> RowStream:
+    """Start the query of a request; raises as `start_query`."""
+    return await start_query(
+        asked.text, asked.variables, context, context.push_queries, context.pull_limits, asked.properties
+    )
 
 
 def _members(given: Mapping[str, Any], name: str, types: tuple[type, ...]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from starlette.types import ASGIApp
 from hayase.server.context import ServerContext
 from hayase.server.http.encodings.encodings import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF, encoding_for
 from hayase.server.http.errors import error_answer, error_response
-from hayase.server.http.query_request import QueryRequest
+from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.http.rows_response import RowsResponse
-from hayase.server.queries import start_query
 from hayase.sql.errors import SqlError
 
 _OFFERED = (DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF)
@@ -25,9 +24,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
         try:
             asked = QueryRequest.read(await request.body(), "sql", "properties")
             statement = asked.text
-            stream = await start_query(
-                asked.parsed(), context, context.push_queries, context.pull_limits, asked.properties
-            )
+            stream = await start_asked(asked, context)
         except Exception as error:
             return error_response(error, statement)
         media_type = accepted(request.headers.get("accept", ""))

@@ -68,7 +68,7 @@ async def with_pauses(batches: AsyncIterator[RowBatch], pause_s: float) -> Async
     try:
         while True:
             if waiting is None:
-                waiting = asyncio.ensure_future(anext(batches))  # type: ignore[arg-type]  # a coroutine of it
+                waiting = asyncio.ensure_future(anext(batches))
             done, _ = await asyncio.wait({waiting}, timeout=pause_s)
             if not done:
                 yield None

@@ -14,11 +14,9 @@ from hayase.server.errors import BAD_REQUEST, SERVER_ERROR, RequestError, code_o
 from hayase.server.http.encodings.encodings import StreamedRows
 from hayase.server.http.encodings.json_values import to_json
 from hayase.server.http.errors import error_answer
-from hayase.server.http.query_request import QueryRequest
+from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.push.print_topic import start_print
-from hayase.server.queries import start_query
 from hayase.server.rows import RowStream
-from hayase.sql.ast.statements import PrintTopic
 from hayase.sql.errors import SqlError
 
 _DONE, _CANNOT_ACCEPT, _INTERNAL = 1000, 1003, 1011
@@ -35,16 +33,16 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             request = socket.query_params.get("request")
             if request is None:
                 raise RequestError(BAD_REQUEST, "BAD_REQUEST", "the parameter 'request' is missing: the query is in it")
-            parsed = (asked := QueryRequest.read(request, "ksql", "streamsProperties")).parsed()
-            is_print = isinstance(parsed.statement, PrintTopic)
-            if isinstance(parsed.statement, PrintTopic):
-                stream: RowStream = await start_print(parsed.statement, context, context.push_queries)
+            asked = QueryRequest.read(request, "ksql", "streamsProperties")
+            printed = asked.print_statement()
+            if printed is not None:
+                stream: RowStream = await start_print(printed, context, context.push_queries)
             else:
-                stream = await start_query(parsed, context, context.push_queries, context.pull_limits, asked.properties)
+                stream = await start_asked(asked, context)
         except Exception as error:
             await _refuse(socket, error)
             return
-        await _serve(socket, stream, lines=is_print)
+        await _serve(socket, stream, lines=printed is not None)
 
     return [WebSocketRoute("/ws/query", ws_query)]
 

@@ -56,6 +56,36 @@ async def start_pull(
     return ComputedRows(_header(plan, pinned.epoch), (RowBatch(rows) for rows in pull.batches(pinned)), ended)
 
 
+async def start_adhoc(
+    text: str, services: QueryServices, settings: Mapping[str, object], on_close: OnClose
+) -> RowStream:
+    """The answer of a query that only ad-hoc SQL can have.
+
+    Args:
+        text: of the query.
+        services: of the server.
+        settings: of the statement.
+        on_close: called once, when the answer is complete or its reader has gone.
+
+    Raises:
+        ParseFailedError: it is no SQL.
+        StatementError: it breaks a rule, or a table cannot be read.
+    """
+    from hayase.server.pull.adhoc import AdHocRun  # duckdb is slow to import
+    from hayase.server.pull.adhoc_sql import read_adhoc
+
+    def make_pull(plan: PullPlan) -> TablePull:
+        return _table_pull(plan, services, settings)
+
+    run = await asyncio.to_thread(lambda: AdHocRun(read_adhoc(text), services, make_pull))
+
+    def ended() -> None:
+        run.close()
+        on_close()
+
+    return ComputedRows(run.header, run.batches(), ended)
+
+
 def _answered(pull: TablePull, pinned: PinnedStore, on_close: OnClose) -> RowStream:
     """The rows of a few keys, at once: that is cheaper than a thread."""
     try:

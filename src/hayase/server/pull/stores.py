@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The state of before that is asked for: after an epoch, or after the last one begun at or before a time."""
+
+    epoch: int | None = None
+    time_ms: int | None = None
 
 
 class PinnedStore(Protocol):
@@ -36,11 +45,12 @@ class PinnedStore(Protocol):
 class QueryStores(Protocol):
     """Opens the stores of persistent queries, wherever these run."""
 
-    def open_store(self, query_id: str, store: str) -> PinnedStore:
-        """A store of a query as it is now.
+    def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> PinnedStore:
+        """A store of a query as it is now, or was.
 
         Raises:
-            StatementError: `NOT_READY`: the query has not started yet, or has failed.
+            StatementError: `NOT_READY`: the query has not started yet, or has failed; `AS_OF`: states of before are
+                not kept.
             StateError: it cannot be read.
         """
         ...

@@ -29,6 +29,8 @@ STREAMS = "ksql.query.pull.stream.enabled"
 ENABLED = "ksql.pull.queries.enable"
 MORE = " See https://cnfl.io/queries for more info."
 USE_PUSH = "\nAdd EMIT CHANGES if you intended to issue a push query."
+NOT_FOR_PULL = "NOT_FOR_PULL"
+"""The condition of what pull queries cannot do and other SQL can: joins, groups."""
 _NOT_ALLOWED = (ROWPARTITION, ROWOFFSET)
 
 
@@ -80,8 +82,8 @@ def analyze_pull(
     step, join_keys, context = from_clause(query, catalog, functions, settings, "the result", "SELECT", transient=True)
     (scope_source,) = context.scope.sources
     _check_pseudo_columns(query)
+    _check_aggregates([each for each in map(_expression_of, query.select) if each is not None], functions)
     steps = selected_steps(step, join_keys, context)
-    _check_aggregates(steps.expressions, functions)
     rows = steps.step.rows
     columns = tuple(
         Column(item.name, context.typing.known(expression, rows.columns))
@@ -121,7 +123,7 @@ def _check_clauses(query: Query, settings: Mapping[str, object]) -> None:
     }
     for clause, is_there in clauses.items():
         if is_there:
-            raise StatementError("INVALID_PULL_QUERY", f"Pull queries don't support {clause} clauses.{MORE}{USE_PUSH}")
+            raise StatementError(NOT_FOR_PULL, f"Pull queries don't support {clause} clauses.{MORE}{USE_PUSH}")
     if query.limit is None:
         return
     if not is_true(settings, LIMITS):
@@ -157,7 +159,7 @@ def _check_aggregates(expressions: Sequence[Expression], functions: FunctionRegi
     for expression in expressions:
         for call in aggregate_calls(expression, functions):
             raise StatementError(
-                "INVALID_PULL_QUERY",
+                NOT_FOR_PULL,
                 f"Pull queries don't support aggregate functions: {expression_text(call)}.{MORE}{USE_PUSH}",
                 location=call.location,
             )

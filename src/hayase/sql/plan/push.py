@@ -99,7 +99,8 @@ def build_push_topology(
         is_table=stage.table is not None,
     )
     stream = stage.table.to_stream() if stage.table is not None else stage.of_stream
-    stream.flat_map(shown).to(ROWS_TOPIC, Produced.with_(Serdes.bytes(), rows_serde_of(plan)))
+    keys: Serde[Any] = Serdes.bytes()  # all are null
+    stream.flat_map(shown).to(ROWS_TOPIC, Produced.with_(keys, rows_serde_of(plan)))
     return context.builder.build({"topology.optimization": "all"})
 
 
