@@ -85,7 +85,7 @@ def restore(
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Write the command topic anew from a backup. Stop the server before.
+    """Replace the command topic by a backup. Stop the server before.
 
     Topics of streams and tables, and the state of queries, stay as they are.
     """
@@ -151,7 +151,7 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
         with StopRequest() as stop:
             http = serve(context)
             try:
-                where = "in this process" if settings.in_process else "on Spark, which starts in the background"
+                where = "in this process" if settings.in_process else "on Spark, which is starting"
                 typer.echo(f"listening at {http.url} for ksqlDB's clients; queries run {where}; Ctrl-C stops")
                 if context.commands.problem is not None:
                     typer.echo(f"DEGRADED: {context.commands.problem}", err=True)

@@ -14,6 +14,7 @@ from hayase.server.hosts.protocol import QueryHost
 from hayase.server.inserts import RecordInserts
 from hayase.server.limits import PullLimits
 from hayase.server.local_run.tails import LogTails
+from hayase.server.pull.prepared import PreparedLookups
 from hayase.server.pull.stores import QueryStores
 from hayase.server.push.running import PushQueries
 from hayase.server.security.users import Users
@@ -39,7 +40,8 @@ class ServerContext:
         inserts: records that statements and requests write.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
-        users: who may do what; `None`: anyone anything.
+        prepared_lookups: pull queries by key that were analyzed before.
+        users: with their roles; `None`: every request may do everything.
         started_s: when the server began, by a clock that only goes forward.
     """
 
@@ -55,6 +57,7 @@ class ServerContext:
     push_queries: PushQueries
     pull_limits: PullLimits
     users: Users | None = None
+    prepared_lookups: PreparedLookups = field(default_factory=PreparedLookups)
     started_s: float = field(default_factory=time.monotonic)
     clock: SystemClock = field(default_factory=SystemClock)
 
@@ -80,5 +83,3 @@ class ServerContext:
         self.commands.close()
         self.inserts.close()
         self.log.close()
-
-

@@ -1,4 +1,4 @@
-"""Who may call the server, and do what."""
+"""Requests that the server does not serve: by their address, user, size or settings."""
 
 from __future__ import annotations
 

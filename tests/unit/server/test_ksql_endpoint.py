@@ -271,7 +271,7 @@ def test_rows_are_inserted_line_by_line(client: TestClient) -> None:
     ksql(client, STREAM)
     body = b'{"target":"s","properties":{}}\n{"K":"a","V":1}\n{"k":"b","v":2}\n'
     response = client.post("/inserts-stream", content=body)
-    assert [line for line in response.text.splitlines()] == ['{"status":"ok","seq":0}', '{"status":"ok","seq":1}']
+    assert response.text.splitlines() == ['{"status":"ok","seq":0}', '{"status":"ok","seq":1}']
     assert sorted(rows(client, "SELECT * FROM s;")) == [["a", 1], ["b", 2]]
 
 

@@ -129,7 +129,7 @@ class CommandExecutor:
             self._check_topics(prepared)
             command = self._command(prepared, noted, overrides)
             self._append(command)
-            reach("after_command")
+            reach("after_command", epoch=command.sequence)
             try:
                 self._carry_out(command, prepared)
             except HayaseError as error:
@@ -140,7 +140,7 @@ class CommandExecutor:
             self._finish(command, outcome)
             for query in prepared.result.started:
                 self._run(query)
-            return CommandResult(command.id, command.sequence, self.statuses.get(command.id) or _EXECUTING, prepared.result)
+            return CommandResult(command.id, command.sequence, _status(outcome), prepared.result)
 
     def check_ready(self) -> None:
         """Refuse commands of a server that carries out none; raises RequestError."""
@@ -163,9 +163,7 @@ class CommandExecutor:
             return self.engine.prepare_stop(parsed, wanted)
         prepared = self.engine.prepare_stop(parsed, ())
         done = "paused" if statement.action is QueryAction.PAUSE else "resumed"
-        return PreparedStatement(
-            parsed, StatementResult(f"Query {done}."), prepared.execution, prepared.first_number
-        )
+        return PreparedStatement(parsed, StatementResult(f"Query {done}."), prepared.execution, prepared.first_number)
 
     def _wanted(self, statement: QueryControl) -> Sequence[str]:
         if statement.query_id is None:
@@ -179,9 +177,7 @@ class CommandExecutor:
         for topic in written:
             self._topics.check_writable(topic)
 
-    def _command(
-        self, prepared: PreparedStatement, noted: NotedTopics, overrides: Mapping[str, object]
-    ) -> Command:
+    def _command(self, prepared: PreparedStatement, noted: NotedTopics, overrides: Mapping[str, object]) -> Command:
         parsed, execution = prepared.parsed, prepared.execution
         text = parsed.text if "${" not in parsed.text else f"{statement_text(parsed.statement)};"
         settings = effective(self.engine.settings, overrides)
@@ -209,20 +205,20 @@ class CommandExecutor:
         execution = prepared.execution
         for register in execution.to_register:
             register()
-        reach("after_command_schemas")
+        reach("after_command_schemas", epoch=command.sequence)
         for topic, partitions, replicas in execution.to_create:
             self._topics.create(topic, partitions, replicas)
-        reach("after_command_topics")
+        reach("after_command_topics", epoch=command.sequence)
         for query_id in prepared.result.stopped:
             try:
                 self._host.stop(query_id)
             except HayaseError as error:  # it is gone from the catalog all the same
                 _LOG.error("query %s could not be ended in good order: %s", query_id, error)
-        reach("after_command_queries")
+        reach("after_command_queries", epoch=command.sequence)
         for doomed in command.deletes:
             if doomed.topic_id is not None and self._topics.topic_id(doomed.name) == doomed.topic_id:
                 self._topics.delete(doomed.name)
-        reach("after_command_deletes")
+        reach("after_command_deletes", epoch=command.sequence)
 
     def _adopt(self, command: Command, prepared: PreparedStatement) -> None:
         """Make a command count in this process."""
@@ -260,7 +256,7 @@ class CommandExecutor:
         self.statuses.put(command.id, _status(outcome))
         self._changed.notify_all()
         self._append(outcome)
-        reach("after_command_outcome")
+        reach("after_command_outcome", epoch=command.sequence)
 
     def _outcome(self, command: Command, prepared: PreparedStatement) -> Outcome:
         started = prepared.result.started
@@ -302,7 +298,7 @@ class CommandExecutor:
         self._finish(command, outcome)
 
     def _replayed(self, command: Command) -> PreparedStatement:
-        """The statement of a command, with what it was told then: no registry and no topic is asked."""
+        """The statement of a command, with the answers that it got then: no registry and no topic is asked."""
         parsed = parse_statement(command.statement)
         topics = ReplayedTopics({name: (seen.partitions, seen.replicas) for name, seen in command.topics.items()})
         statement = parsed.statement
@@ -316,9 +312,6 @@ class CommandExecutor:
             resolved=command.resolved_columns,
             first_number=command.first_number,
         )
-
-
-_EXECUTING = CommandStatus("EXECUTING", "Executing statement")
 
 
 def _status(outcome: Outcome) -> CommandStatus:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
-
 from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
 from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
 

@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class TopicSeen(msgspec.Struct, frozen=True):
-    """What a statement was told about a topic."""
+    """What a statement saw of a topic."""
 
     partitions: int | None
     replicas: int
@@ -37,7 +37,7 @@ class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):
         id: `type/entity/action`.
         statement: its text, without variables.
         settings: those that count for it.
-        topics: what it was told about topics, by name.
+        topics: what it saw of topics, by name.
         columns: what it took from the schema registry: name and type of the columns, by side.
         first_number: the number that the first new query gets.
         plans: digests of the plans of the queries that it starts, by the query's id.
@@ -103,7 +103,7 @@ def decoded(data: bytes | None) -> Record:
         LogError: `COMMANDS_DAMAGED`: it is none.
     """
     try:
-        record = msgspec.json.decode(data or b"", type=Record)
+        record: Record = msgspec.json.decode(data or b"", type=Record)
     except msgspec.MsgspecError as error:
         raise damaged(f"a record of it is no command: {error}") from error
     if isinstance(record, Command) and record.version > VERSION:

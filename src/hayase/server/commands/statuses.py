@@ -14,7 +14,7 @@ class CommandStatus:
     """How a command ended.
 
     Attributes:
-        status: SUCCESS or ERROR, EXECUTING meanwhile.
+        status: SUCCESS or ERROR.
         message: for people.
         query_id: of the query that it has started.
     """

@@ -117,9 +117,7 @@ def explained_select(
 
 def query_errors(status: QueryStatus) -> list[dict[str, object]]:
     """Why a query failed, the last times."""
-    return [
-        {"timestamp": error.time_ms, "errorMessage": error.message, "type": error.kind} for error in status.errors
-    ]
+    return [{"timestamp": error.time_ms, "errorMessage": error.message, "type": error.kind} for error in status.errors]
 
 
 def _description(

@@ -198,7 +198,7 @@ class SparkHost:
         while (work := self._work.get()) is not None and not self._closed.is_set():
             try:
                 work()
-            except HayaseError as error:  # what failed is tried again, or its caller was told
+            except HayaseError as error:  # what failed is tried again, or its caller has the error
                 _LOG.warning("a change of the running queries has failed: %s", error)
 
     def _add(self, hosted: _Hosted) -> None:
@@ -224,9 +224,7 @@ class SparkHost:
     def _remove(self, query_id: str) -> None:
         name = _name_of(query_id)
         if name in self._runtime.topologies:
-            self._runtime.remove_topology(
-                name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s)
-            )
+            self._runtime.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
         else:
             reset_application(topology_config(self._settings, name, {}, None), self._log)
 

@@ -30,7 +30,7 @@ class AccessChecks:
     Args:
         app: what serves the others.
         settings: of the server.
-        users: who may do what; `None`: anyone anything.
+        users: with their roles; `None`: every request may do everything.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, users: Users | None) -> None:

@@ -11,8 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from hayase.server.context import ServerContext
 from hayase.server.errors import RequestError
 from hayase.server.http import info, inserts_stream, ksql, metrics, query, query_stream, status, ws_query
-from hayase.server.http.errors import error_response
 from hayase.server.http.access import AccessChecks
+from hayase.server.http.errors import error_response
 
 _ENDPOINTS = (ksql, query, query_stream, ws_query, inserts_stream, status, info, metrics)
 
@@ -22,8 +22,9 @@ def make_app(context: ServerContext) -> Starlette:
     settings = context.settings
     middleware = [Middleware(AccessChecks, settings, context.users)]
     if settings.allowed_origins:
-        origins = list(settings.allowed_origins)
-        middleware.insert(0, Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"]))
+        origins, everything = list(settings.allowed_origins), ["*"]
+        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=everything, allow_headers=everything)
+        middleware.insert(0, cors)
     return Starlette(
         routes=[route for endpoint in _ENDPOINTS for route in endpoint.routes(context)],
         middleware=middleware,

@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 from hayase.core.errors import HayaseError
 from hayase.server.context import ServerContext
 from hayase.server.errors import INTERNAL_ENDPOINT, RequestError
-from hayase.server.http.errors import error_response, json_response
 from hayase.server.hosts.protocol import QueryState
+from hayase.server.http.errors import error_response, json_response
 from hayase.server.overrides import check_override
 
 SHOWN_VERSION = "0.29.0"

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_REQUEST, BODY_TOO_LARGE, RequestError
+from hayase.server.http.access import require_role
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.json_inserts import RowInserts
-from hayase.server.http.access import require_role
 from hayase.server.security.users import Role
 
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"

@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_REQUEST, RequestError
-from hayase.server.http.errors import error_response, json_response
 from hayase.server.http.access import require_role, role_of
+from hayase.server.http.errors import error_response, json_response
 from hayase.server.security.users import Role
 from hayase.server.statements import StatementRequest, StatementService
 from hayase.server.termination import terminate_all

@@ -1,1 +1,1 @@
-"""Who may do what: users and their roles, addresses and origins of requests, limits."""
+"""Users and their roles."""
