@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
+from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.hosts.protocol import QueryHost
@@ -16,6 +17,7 @@ from hayase.server.limits import PullLimits
 from hayase.server.local_run.tails import LogTails
 from hayase.server.pull.prepared import PreparedLookups
 from hayase.server.pull.stores import QueryStores
+from hayase.server.overrides import checked_overrides
 from hayase.server.push.running import PushQueries
 from hayase.server.security.users import Users
 from hayase.server.settings import ServerSettings
@@ -42,6 +44,7 @@ class ServerContext:
         pull_limits: how many pull queries there may be.
         prepared_lookups: pull queries by key that were analyzed before.
         users: with their roles; `None`: every request may do everything.
+        lease: held while the server runs; a second one of the same service id is not started.
         started_s: when the server began, by a clock that only goes forward.
     """
 
@@ -57,6 +60,7 @@ class ServerContext:
     push_queries: PushQueries
     pull_limits: PullLimits
     users: Users | None = None
+    lease: Lease | None = None
     prepared_lookups: PreparedLookups = field(default_factory=PreparedLookups)
     started_s: float = field(default_factory=time.monotonic)
     clock: SystemClock = field(default_factory=SystemClock)
@@ -72,8 +76,8 @@ class ServerContext:
         return "RUNNING" if self.commands.problem is None else "DEGRADED"
 
     def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
-        """See `QueryServices.statement_settings`."""
-        return effective(self.engine.settings, overrides)
+        """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""
+        return effective(self.engine.settings, checked_overrides(overrides, self.settings))
 
     def close(self) -> None:
         """End all queries and let go of everything; persistent queries go on at the next start."""
@@ -83,3 +87,5 @@ class ServerContext:
         self.commands.close()
         self.inserts.close()
         self.log.close()
+        if self.lease is not None:
+            self.lease.__exit__(None, None, None)

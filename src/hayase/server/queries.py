@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from hayase.server.limits import PullLimits
-from hayase.server.pull.start import start_adhoc, start_pull
+from hayase.server.pull.prepared import PreparedLookups, StatementShape
+from hayase.server.pull.start import answer_lookup, start_adhoc, start_pull
+from hayase.server.pull.table import TablePull
 from hayase.server.push.query import PushRows, ShownTopology, begins_at, run_settings
 from hayase.server.push.running import PushQueries
 from hayase.server.rows import RowStream
@@ -33,6 +35,7 @@ async def start_query(
     services: QueryServices,
     running: PushQueries,
     limits: PullLimits,
+    prepared: PreparedLookups,
     overrides: Mapping[str, object],
 ) -> RowStream:
     """Start the query of a SELECT statement.
@@ -45,19 +48,33 @@ async def start_query(
         services: of the server.
         running: the push queries of the server.
         limits: of pull queries.
+        prepared: look-ups that were analyzed before.
         overrides: settings of the request.
 
     Raises:
         ParseFailedError: it is no statement.
         StatementError: the statement is no SELECT, breaks a rule, or there are too many queries.
     """
+    shape = None if variables else StatementShape.of(text, overrides)
+    if shape is not None and (pull := prepared.find(shape, services)) is not None:
+        release = limits.enter()
+        try:
+            return answer_lookup(pull, services, release)
+        except BaseException:
+            release()
+            raise
     settings = services.statement_settings(overrides)
+
+    def keep(pull: TablePull) -> None:
+        if shape is not None:
+            prepared.keep(shape, pull, services)
+
     try:
         query = _select(text, variables, settings).query
         if query.emit is not None:
             loop = asyncio.get_running_loop()
             return await asyncio.to_thread(_start_push, query, services, running, settings, loop)
-        return await _limited(limits, lambda release: start_pull(query, services, settings, release))
+        return await _limited(limits, lambda release: start_pull(query, services, settings, release, keep))
     except SqlError as error:
         if _may_be_adhoc(error, text, settings):
             return await _start_adhoc(text, error, services, limits, settings)

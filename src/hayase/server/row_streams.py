@@ -54,6 +54,11 @@ class ReadyRows:
         self.header = header
         self._batches = list(batches)
 
+    @property
+    def batches(self) -> list[RowBatch]:
+        """All rows."""
+        return self._batches
+
     async def __aiter__(self) -> AsyncIterator[RowBatch]:
         """See RowStream."""
         for batch in self._batches:

@@ -11,7 +11,7 @@ from hayase.server.http.encodings.encodings import KSQL_JSON, StreamedRows
 from hayase.server.http.encodings.printed import PrintedLines
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.http.query_request import QueryRequest, start_asked
-from hayase.server.http.rows_response import RowsResponse
+from hayase.server.http.rows_response import RowsResponse, respond
 from hayase.server.push.print_topic import start_print
 from hayase.sql.errors import SqlError
 
@@ -33,7 +33,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             stream = await start_asked(asked, context)
         except Exception as error:
             return error_response(error, statement)
-        return RowsResponse(stream, StreamedRows(stream.header, _error_entity), KSQL_JSON)
+        return respond(stream, StreamedRows(stream.header, _error_entity), KSQL_JSON)
 
     return [Route("/query", query, methods=["POST"])]
 

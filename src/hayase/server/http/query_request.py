@@ -74,7 +74,13 @@ class QueryRequest:
 async def start_asked(asked: QueryRequest, context: ServerContext) -> RowStream:
     """Start the query of a request; raises as `start_query`."""
     return await start_query(
-        asked.text, asked.variables, context, context.push_queries, context.pull_limits, asked.properties
+        asked.text,
+        asked.variables,
+        context,
+        context.push_queries,
+        context.pull_limits,
+        context.prepared_lookups,
+        asked.properties,
     )
 
 

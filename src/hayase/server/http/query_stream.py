@@ -10,7 +10,7 @@ from hayase.server.context import ServerContext
 from hayase.server.http.encodings.encodings import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF, encoding_for
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.http.query_request import QueryRequest, start_asked
-from hayase.server.http.rows_response import RowsResponse
+from hayase.server.http.rows_response import respond
 from hayase.sql.errors import SqlError
 
 _OFFERED = (DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF)
@@ -33,7 +33,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
         except Exception as error:
             await stream.close()
             return error_response(error, statement)
-        return RowsResponse(stream, encoding, media_type)
+        return respond(stream, encoding, media_type)
 
     return [Route("/query-stream", query_stream, methods=["POST"])]
 

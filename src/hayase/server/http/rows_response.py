@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hayase.server.http.encodings.encodings import RowEncoding
+from hayase.server.row_streams import ReadyRows
 from hayase.server.rows import RowBatch, RowStream
 
+EPOCH = "hayase-epoch"
+"""The header that says of which epoch all rows are."""
 KEEP_ALIVE_S = 1.0
 """How often something is sent while there are no rows, so that a connection that is gone is seen."""
+
+
+def respond(stream: RowStream, encoding: RowEncoding, media_type: str) -> ASGIApp:
+    """The response with the rows of an answer: in one piece, if they are all there."""
+    if not isinstance(stream, ReadyRows):
+        return RowsResponse(stream, encoding, media_type)
+    body = b"".join([encoding.head(), *map(encoding.batch, stream.batches), encoding.tail()])
+    epoch = stream.header.epoch
+    return Response(body, headers=None if epoch is None else {EPOCH: str(epoch)}, media_type=media_type)
 
 
 class RowsResponse:
@@ -52,7 +65,7 @@ class RowsResponse:
         headers = [(b"content-type", self._media_type.encode()), (b"cache-control", b"no-cache")]
         epoch = self._stream.header.epoch
         if epoch is not None:
-            headers.append((b"hayase-epoch", str(epoch).encode()))
+            headers.append((EPOCH.encode(), str(epoch).encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": self._encoding.head(), "more_body": True})
         async for batch in with_pauses(aiter(self._stream), self._keep_alive_s):

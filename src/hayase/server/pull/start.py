@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 
-from hayase.server.pull.stores import PinnedStore
 from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import TablePull
 from hayase.server.push.query import run_settings
@@ -27,7 +26,11 @@ OnClose = Callable[[], None]
 
 
 async def start_pull(
-    query: Query, services: QueryServices, settings: Mapping[str, object], on_close: OnClose
+    query: Query,
+    services: QueryServices,
+    settings: Mapping[str, object],
+    on_close: OnClose,
+    keep: Callable[[TablePull], None] = lambda pull: None,
 ) -> RowStream:
     """The answer of a pull query.
 
@@ -36,6 +39,7 @@ async def start_pull(
         services: of the server.
         settings: of the statement.
         on_close: called once, when the answer is complete or its reader has gone.
+        keep: gets the look-up that the query is, if it is one.
 
     Raises:
         StatementError: the query breaks a rule, or what it reads is not there.
@@ -46,7 +50,8 @@ async def start_pull(
         return await _start_stream(plan, services, settings, on_close)
     pull = _table_pull(plan, services, settings)
     if plan.path.lookups is not None:
-        return _answered(pull, services.stores.open_store(pull.query_id, pull.kept.store.name), on_close)
+        keep(pull)
+        return answer_lookup(pull, services, on_close)
     pinned = await asyncio.to_thread(services.stores.open_store, pull.query_id, pull.kept.store.name)
 
     def ended() -> None:
@@ -86,8 +91,13 @@ async def start_adhoc(
     return ComputedRows(run.header, run.batches(), ended)
 
 
-def _answered(pull: TablePull, pinned: PinnedStore, on_close: OnClose) -> RowStream:
-    """The rows of a few keys, at once: that is cheaper than a thread."""
+def answer_lookup(pull: TablePull, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of a few keys, at once: that is cheaper than a thread.
+
+    Raises:
+        StatementError: the query that makes the table does not run yet.
+    """
+    pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
     try:
         return ReadyRows(_header(pull.plan, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
     finally:
