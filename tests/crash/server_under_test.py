@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.unit.server.servers import server_in
+from tests.unit.server.command_servers import server_in
 
 from hayase.server.context import ServerContext
 from hayase.server.hosts.protocol import QueryState

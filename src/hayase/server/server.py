@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from hayase.app.sql_settings import topology_settings
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
+from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
@@ -29,6 +30,7 @@ from hayase.server.topics import LogTopics
 from hayase.sql.engine import SqlEngine
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.storage.posix_blobs import PosixBlobs
 
 
 def open_server(
@@ -47,16 +49,20 @@ def open_server(
         registry: instead of that of the settings.
 
     Raises:
+        LeaseHeldError: a server of the same service id runs with that state folder.
         HayaseError: the log cannot be opened.
     """
     config = StreamsConfig(settings.runtime)
     users = None if settings.users_file is None else Users(settings.users_file)
-    log = open_log(log_config(config)) if log is None else log
-    try:
-        return _opened(settings, config, functions, log, registry or _registry(settings, config), users)
-    except HayaseError:
-        log.close()
-        raise
+    with ExitStack() as opened:
+        lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
+        opened.enter_context(lease)
+        log = open_log(log_config(config)) if log is None else log
+        opened.callback(log.close)
+        context = _opened(settings, config, functions, log, registry or _registry(settings, config), users)
+        context.lease = lease
+        opened.pop_all()
+    return context
 
 
 def _opened(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.server.servers import client_of, server_in
+from tests.unit.server.command_servers import client_of, server_in
 
 from hayase.core.errors import ConfigError
 from hayase.server.security.users import Role, Users, user_line

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.server.servers import client_of, execute, ksql, rows, server_in, settings_in, wait_until
+from tests.unit.server.command_servers import client_of, execute, ksql, rows, server_in, settings_in, wait_until
 
-from hayase.core.errors import LogError
+from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
@@ -17,6 +17,7 @@ from hayase.server.commands.log import CommandLog
 from hayase.server.commands.records import Command, Outcome
 from hayase.server.errors import RequestError
 from hayase.server.hosts.protocol import QueryState
+from hayase.server.server import open_server
 from hayase.sql.errors import StatementError
 
 STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);"
@@ -119,13 +120,21 @@ def test_a_topic_that_was_made_again_is_not_deleted_by_the_replay_of_a_drop(tmp_
 
 
 def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path) -> None:
-    with server_in(tmp_path) as first, server_in(tmp_path) as second:
+    elsewhere = tmp_path / "elsewhere"
+    with server_in(tmp_path) as first, server_in(tmp_path, state_dir=elsewhere) as second:
         execute(first, "CREATE TYPE a AS INT;")
         with pytest.raises(RequestError, match="another server writes") as caught:
             execute(second, "CREATE TYPE b AS INT;")
         assert caught.value.code == 50302
         assert second.status == "DEGRADED"
         assert execute(first, "CREATE TYPE c AS INT;")[0].sequence == 1
+
+
+def test_a_second_server_with_the_same_state_is_not_started(tmp_path: Path) -> None:
+    with server_in(tmp_path), pytest.raises(LeaseHeldError, match="running already"):
+        open_server(settings_in(tmp_path))
+    with server_in(tmp_path) as context:
+        assert context.status == "RUNNING"
 
 
 @pytest.mark.parametrize("damage", ["foreign", "gone", "more"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.unit.server.servers import client_of, ksql, refused, rows, server_in, wait_until
+from tests.unit.server.command_servers import client_of, ksql, refused, rows, server_in, wait_until
 
 from hayase.server.context import ServerContext
 
