@@ -304,10 +304,16 @@ class StoreHandle:
         return live_store(self._spec, partial(snapshot.store, place.task))
 
     @contextmanager
-    def partitions(self) -> Iterator[Sequence[ByteStore]]:
-        """All partitions in bytes, in order, for as long as the `with` lasts."""
-        with self._source.pin({place.bundle for place in self._places}, strict=False) as snapshots:
-            yield [self.data(place, snapshots[place.bundle]) for place in self._places]
+    def pinned(self, max_seconds: float = 10.0) -> Iterator[tuple[int, Sequence[ByteStore]]]:
+        """All partitions in bytes, in order, after one and the same epoch, and that epoch; valid inside of the `with`.
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`: see `StoreReading.pin`.
+        """
+        bundles = {place.bundle for place in self._places}
+        with self._source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
+            epoch = min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
+            yield epoch, [self.data(place, snapshots[place.bundle]) for place in self._places]
 
     def _scan(
         self,

@@ -132,8 +132,8 @@ class CommandExecutor:
             reach("after_command", epoch=command.sequence)
             try:
                 self._carry_out(command, prepared)
-            except HayaseError as error:
-                self._finish(command, Outcome(self._log.next_number, command.sequence, True, error.message))
+            except Exception as error:
+                self._finish(command, self._failure(command, error))
                 raise
             outcome = self._outcome(command, prepared)
             self._adopt(command, prepared)
@@ -258,6 +258,10 @@ class CommandExecutor:
         self._append(outcome)
         reach("after_command_outcome", epoch=command.sequence)
 
+    def _failure(self, command: Command, error: Exception) -> Outcome:
+        message = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+        return Outcome(self._log.next_number, command.sequence, True, message)
+
     def _outcome(self, command: Command, prepared: PreparedStatement) -> Outcome:
         started = prepared.result.started
         query_id = started[0].id if started else None
@@ -290,8 +294,9 @@ class CommandExecutor:
             return
         try:
             self._carry_out(command, prepared)
-        except HayaseError as error:
-            self._finish(command, Outcome(self._log.next_number, command.sequence, True, error.message))
+        except Exception as error:
+            _LOG.error("command %d, interrupted earlier, has failed: %s", command.sequence, error)
+            self._finish(command, self._failure(command, error))
             return
         outcome = self._outcome(command, prepared)
         self._adopt(command, prepared)

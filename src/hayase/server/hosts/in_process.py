@@ -185,9 +185,10 @@ class InProcessHost:
             hosted.failures.tried()
             try:
                 hosted.local = self._local_query(hosted)
-            except HayaseError as error:
+            except Exception as error:
                 hosted.failures.add(error)
-                _LOG.warning("query %s cannot be started: %s", hosted.query.id, error)
+                unexpected = not isinstance(error, HayaseError)
+                _LOG.warning("query %s cannot be started: %s", hosted.query.id, error, exc_info=unexpected)
 
     def _local_query(self, hosted: _Hosted) -> LocalQuery:
         query = hosted.query

@@ -18,7 +18,7 @@ from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.protocol import Log
-from hayase.query.access import PinnedStores
+from hayase.query.stores import StoreHandle
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
 from hayase.server.pull.stores import AsOf
@@ -28,7 +28,8 @@ from hayase.state.stores.protocol import ByteStore
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
-_SCAN_MAX = timedelta(seconds=60)
+_SCAN_MAX_S = 60.0
+_START_MAX_S = 120.0
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
 _Work = Callable[[], None]
 
@@ -76,12 +77,15 @@ class SparkHost:
         self._stop_timeout_s = stop_timeout_s
         self._runtime = StreamsRuntime(settings, recall=False)
         self._queries: dict[str, _Hosted] = {}
+        self._handles: dict[tuple[str, str], tuple[NamedTopology, StoreHandle]] = {}
         self._lock = threading.RLock()
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._run_work, name="hayase-spark-host", daemon=True)
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="hayase-spark-watch", daemon=True)
         self._problem: str | None = None
+        self._started = threading.Event()
+        """The start of the runtime has come to its end, good or bad."""
 
     def start(self) -> None:
         """See `QueryHost.start`."""
@@ -112,6 +116,7 @@ class SparkHost:
 
         with self._lock:
             hosted = self._queries.pop(query_id, None)
+            self._handles = {place: kept for place, kept in self._handles.items() if place[0] != query_id}
             if hosted is not None and not hosted.is_added and not self._is_up():
                 return
         self._work.put(remove)
@@ -164,13 +169,28 @@ class SparkHost:
             why = f": {self._problem}" if self._problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
-            return SparkStore(topology, store, as_of)
+            if as_of is not None:
+                return SparkStore(topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms))
+            return self._newest(query_id, topology, store)
         except StateError as error:
             if error.condition in ("NO_STATE", "STATE_NOT_THERE"):
                 raise StatementError(
                     "NOT_READY", f"query {query_id} has no state yet: {error.message}. Try again later"
                 ) from error
             raise
+
+    def _newest(self, query_id: str, topology: NamedTopology, store: str) -> SparkStore:
+        """A store by a handle that is kept, because opening one takes longer than a look-up."""
+        kept = self._handles.get((query_id, store))
+        if kept is not None and kept[0] is topology:
+            try:
+                return SparkStore(kept[1])
+            except StateError:  # what it is read from may have moved
+                del self._handles[query_id, store]
+        handle = topology.store(store)
+        opened = SparkStore(handle)
+        self._handles[query_id, store] = topology, handle
+        return opened
 
     def problem(self) -> str | None:
         """See `QueryHost.problem`."""
@@ -182,6 +202,8 @@ class SparkHost:
             return
         self._closed.set()
         self._work.put(None)
+        if self._worker.is_alive():
+            self._started.wait(_START_MAX_S)  # Spark cannot be stopped while it starts
         self._runtime.close(timedelta(seconds=self._stop_timeout_s))
         for thread in (self._worker, self._watcher):
             if thread.is_alive():
@@ -190,16 +212,18 @@ class SparkHost:
     def _run_work(self) -> None:
         try:
             self._runtime.start()
-        except HayaseError as error:
-            if not self._closed.is_set():
-                self._problem = f"the runtime cannot be started: {error}"
-                _LOG.error("%s", self._problem)
+        except Exception as error:
+            self._problem = f"the runtime cannot be started: {error}"
+            _LOG.error("%s", self._problem, exc_info=not isinstance(error, HayaseError))
             return
+        finally:
+            self._started.set()
         while (work := self._work.get()) is not None and not self._closed.is_set():
             try:
                 work()
-            except HayaseError as error:  # what failed is tried again, or its caller has the error
-                _LOG.warning("a change of the running queries has failed: %s", error)
+            except Exception as error:  # what failed is tried again, or its caller has the error
+                unexpected = not isinstance(error, HayaseError)
+                _LOG.warning("a change of the running queries has failed: %s", error, exc_info=unexpected)
 
     def _add(self, hosted: _Hosted) -> None:
         """Start a query, in place of its former definition."""
@@ -279,32 +303,24 @@ class SparkStore:
     """A store of a query that runs on Spark, at one epoch (`PinnedStore`).
 
     Args:
-        topology: that has it.
-        name: of the store.
-        as_of: as it was then.
+        handle: of the store.
 
     Raises:
         StateError: it cannot be read.
-        ConfigError: there is no such epoch.
     """
 
     is_live = False
 
-    def __init__(self, topology: NamedTopology, name: str, as_of: AsOf | None = None) -> None:
-        epoch, time_ms = (None, None) if as_of is None else (as_of.epoch, as_of.time_ms)
-        self._pinning: AbstractContextManager[PinnedStores] | None = topology.pin(
-            name, as_of_epoch=epoch, as_of=time_ms, max_time=_SCAN_MAX
-        )
-        pinned = self._pinning.__enter__()
-        self._handle = pinned.store(name)
-        self.spec = self._handle.spec
-        self.epoch: int | None = pinned.epoch
+    def __init__(self, handle: StoreHandle) -> None:
+        self.spec = handle.spec
+        self._pinning: AbstractContextManager[tuple[int, Sequence[ByteStore]]] | None = handle.pinned(_SCAN_MAX_S)
+        self.epoch: int | None
+        self.epoch, self._partitions = self._pinning.__enter__()
 
     @contextmanager
     def reading(self) -> Iterator[Sequence[ByteStore]]:
         """See `PinnedStore.reading`."""
-        with self._handle.partitions() as partitions:
-            yield partitions
+        yield self._partitions
 
     def close(self) -> None:
         """See `PinnedStore.close`."""
