@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import metadata
 from typing import ClassVar, NamedTuple, Protocol
 
 from hayase.connect.config.config_def import ConfigDef, ConfigValue
@@ -66,9 +67,7 @@ class Versioned:
 
     def version(self) -> str:
         """Its version; shown by `/connector-plugins`."""
-        import hayase
-
-        return str(hayase.__version__)
+        return metadata.version("hayase")
 
     @classmethod
     def config(cls) -> ConfigDef:
