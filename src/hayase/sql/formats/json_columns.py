@@ -92,10 +92,14 @@ class JsonRowsCodec(ColumnCodec):
             return None
         try:
             twins = list(map(twin.decode_strictly if twin.respelled else twin.decode, values))  # type: ignore[arg-type]
-            columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
-            if fields is not None and any(UNSET in column for column in columns):
+            made = [
+                self._series(index, list(map(attrgetter(twin.attributes[index]), twins)))
+                for index, column in enumerate(self._columns)
+                if fields is None or column.name in fields
+            ]
+            frame = pl.DataFrame(made or None, height=len(values))
+            if not made and None in twins:
                 return None
-            frame = self._frame(columns, fields, len(values))
         except Exception:  # something does not fit, a null value is among them, or UNSET in a column
             return None
         return Decoded(frame, pl.repeat(False, len(values), dtype=pl.Boolean, eager=True), [])
@@ -135,7 +139,10 @@ class JsonRowsCodec(ColumnCodec):
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]
         series = pl.Series(name, values, dtype, strict=True)
-        return series + 0.0 if dtype == pl.Float64 else series
+        if dtype != pl.Float64:
+            return series
+        # Java's zero from a decimal text has no sign; Polars leaves -0.0 + 0.0 as it is.
+        return pl.select(pl.when(series == 0).then(0.0).otherwise(series).alias(name)).to_series()
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec; raises SerializationError."""

@@ -45,11 +45,25 @@ IN_COLUMNS = {
     "time": "CREATE STREAM r WITH (timestamp='x') AS SELECT k, ts AS x FROM s",
     "join with a table": "CREATE STREAM r AS SELECT s.k AS k, i, name, tier + i AS x FROM s LEFT JOIN u ON s.k = u.id",
     "join by another column": "CREATE STREAM r AS SELECT t, i, name FROM s JOIN u ON s.t = u.id",
-    "filtered table": "CREATE TABLE r AS SELECT id, UCASE(name) AS x FROM u WHERE tier > 1",
 }
-OTHERS = {
-    "groups": "CREATE TABLE r AS SELECT i, COUNT(*) AS x, SUM(b / i) AS y FROM s WHERE i > 0 GROUP BY i",
-    "groups of a table": "CREATE TABLE r AS SELECT tier, COUNT(*) AS x FROM u GROUP BY tier",
+GROUPS = {
+    "groups": "CREATE TABLE r AS SELECT i, COUNT(*) AS x, SUM(b / i) AS y, SUM(i) AS z FROM s WHERE i > 0 GROUP BY i",
+    "means": "CREATE TABLE r AS SELECT t, AVG(i) AS x, AVG(b) AS y, AVG(d) AS z, SUM(d) AS s FROM s GROUP BY t",
+    "extremes": "CREATE TABLE r AS SELECT t, MIN(i) AS x, MAX(b) AS y, COUNT(i) AS z FROM s GROUP BY t",
+    "groups of two columns": "CREATE TABLE r WITH (key_format='JSON') AS "
+    "SELECT i, t, COUNT(*) AS x FROM s GROUP BY i, t",
+    "groups of a table": "CREATE TABLE r AS SELECT tier, COUNT(*) AS x, SUM(LEN(name)) AS y FROM u GROUP BY tier",
+    "windows": "CREATE TABLE r AS SELECT k, COUNT(*) AS x, SUM(b) AS y, WINDOWSTART AS z FROM s "
+    "WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY k",
+    "hopping windows": "CREATE TABLE r AS SELECT k, AVG(b) AS x FROM s "
+    "WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 4 SECONDS, GRACE PERIOD 1 SECOND) GROUP BY k",
+    "sessions": "CREATE TABLE r AS SELECT k, COUNT(*) AS x, MAX(b) AS y FROM s WINDOW SESSION (5 SECONDS) GROUP BY k",
+}
+IN_ROWS = {
+    "filtered table": "CREATE TABLE r AS SELECT id, UCASE(name) AS x FROM u WHERE tier > 1",
+    "results on close": "CREATE TABLE r AS SELECT k, COUNT(*) AS x FROM s "
+    "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 SECOND) WHERE i > 0 GROUP BY k EMIT FINAL",
+    "lists": "CREATE TABLE r AS SELECT i, COLLECT_LIST(t) AS x FROM s GROUP BY i",
 }
 INTEGERS = st.sampled_from([0, 1, -1, 2, 7, 2**31 - 1, -(2**31)])
 BIGINTS = st.sampled_from([0, 1, -1, 3, 2**53 + 1, 2**63 - 1, -(2**63)])
@@ -110,27 +124,27 @@ def written(query: str, inputs: Sequence[Input], form: str) -> tuple[list[RawRec
         return list(driver.output_queue(running.sink_topic)), driver.forms
 
 
-@pytest.mark.parametrize("name", IN_COLUMNS)
+@pytest.mark.parametrize("name", IN_COLUMNS | GROUPS)
 def test_a_batch_gives_what_its_records_give(name: str) -> None:
+    query = (IN_COLUMNS | GROUPS)[name]
+
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(INPUTS)
     def check(inputs: list[Input]) -> None:
-        in_columns, forms = written(IN_COLUMNS[name], inputs, "columns")
-        in_rows, _ = written(IN_COLUMNS[name], inputs, "rows")
+        in_columns, forms = written(query, inputs, "columns")
+        in_rows, _ = written(query, inputs, "rows")
         assert in_columns == in_rows
         assert not forms["rows"]
 
     check()
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_groups_get_what_their_records_give(name: str) -> None:
+@pytest.mark.parametrize("name", IN_ROWS)
+def test_what_runs_in_rows_does_not_depend_on_batches_either(name: str) -> None:
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(INPUTS)
     def check(inputs: list[Input]) -> None:
-        in_columns, forms = written(OTHERS[name], inputs, "columns")
-        assert in_columns == written(OTHERS[name], inputs, "rows")[0]
-        assert forms["columns"]
+        assert written(IN_ROWS[name], inputs, "columns")[0] == written(IN_ROWS[name], inputs, "rows")[0]
 
     check()
 
