@@ -39,7 +39,7 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import OF_STREAMS, topology_settings
+from hayase.sql.settings import OF_STREAMS, streams_config
 from hayase.sql.statements.processing_log import (
     makes_processing_log_topic,
     processing_log_size,
@@ -237,7 +237,7 @@ class SqlProgram:
     def _topology_settings(self) -> dict[str, object]:
         """What the settings that count now are for a topology."""
         given = self.engine.settings
-        settings = {key: value for key, value in topology_settings(given).items() if is_of_topologies(key)}
+        settings = {key: value for key, value in streams_config(given).items() if is_of_topologies(key)}
         log = processing_log_topic(given)
         if makes_processing_log_topic(given) or self._topics.partitions(log) is not None:
             settings["processing.log.topic.name"] = log

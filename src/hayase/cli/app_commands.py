@@ -19,7 +19,7 @@ from hayase.app.run_status import (
 )
 from hayase.cli.load import load
 from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
-from hayase.cli.run import Target, topology_settings
+from hayase.cli.run import Target, streams_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import StateError
 
@@ -195,7 +195,7 @@ def _settings(target: str, config: list[str] | None, config_file: Path | None) -
     loaded = load(target)
     if isinstance(loaded.target, StreamsApp):
         return loaded.target.config
-    return topology_settings(loaded, read_settings(config, config_file))
+    return streams_config(loaded, read_settings(config, config_file))
 
 
 def _lines(status: ApplicationStatus) -> list[str]:
