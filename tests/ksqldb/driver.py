@@ -225,13 +225,20 @@ def _feed(driver: EpochDriver, query: PersistentQuery, epoch: list[RawRecord], s
         written.clear()
 
 
-def wrong_output(case: Case, session: Session, codecs: Codecs) -> str | None:
-    """What is wrong with the records that the queries of a case wrote; `None` if they are as expected."""
+def wrong_output(case: Case, session: Session, codecs: Codecs, *, any_zero_time: bool = False) -> str | None:
+    """What is wrong with the records that the queries of a case wrote; `None` if they are as expected.
+
+    Args:
+        case: with what is expected.
+        session: with the records.
+        codecs: of the topics.
+        any_zero_time: a time of 0 stands for any; it always does where a case has no inputs.
+    """
     for topic in dict.fromkeys(record.topic for record in case.outputs):
         expected = [record for record in case.outputs if record.topic == topic]
         actual = [codecs.decode(record) for record in session.log.get(topic, ())]
         for position, pair in enumerate(zip(actual, expected, strict=False)):
-            problem = difference(*pair, any_zero_time=not case.inputs)
+            problem = difference(*pair, any_zero_time=any_zero_time or not case.inputs)
             if problem is not None:
                 return f"topic {topic}, record {position}: {problem}"
         if len(actual) != len(expected):

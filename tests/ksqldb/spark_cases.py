@@ -15,14 +15,14 @@ from tests.ksqldb.topics import prepare_topics
 
 from hayase import SchemaRegistry, StreamsRuntime
 from hayase.app.runtime_settings import is_of_topologies
+from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, OutputBatch
 from hayase.sql.ast.expressions import StringLiteral
 from hayase.sql.ast.statements import CreateAsSelect, CreateSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
-from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import topology_settings
+from hayase.sql.settings import streams_config
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.topics import RawRecord
 
@@ -81,7 +81,10 @@ def _runs_alike(case: Case) -> bool:
     if any(topic.get(f"{side}SchemaId") is not None for topic in case.topics for side in ("key", "value")):
         return False  # a server gives its own ids
     texts = " ".join(case.statements).upper()
-    if any(word in texts for word in ("EMIT FINAL", "BAD_UDF", "ROWOFFSET", "OR REPLACE", "DROP ", "RANDOM(", "UUID(")):
+    if any(
+        word in texts
+        for word in ("EMIT FINAL", "BAD_UDF", "ROWOFFSET", "ROWTIME", "OR REPLACE", "DROP ", "RANDOM(", "UUID(")
+    ):
         return False
     topics = {record.topic for record in case.inputs}
     if topics & {record.topic for record in case.outputs}:
@@ -129,31 +132,35 @@ def _renamed(parsed: ParsedStatement, prefix: str) -> ParsedStatement:
     return replace(parsed, statement=replace(statement, properties=properties))
 
 
-def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log, registry: Any = None) -> list[str]:
+def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log, registry: Any) -> list[str]:
     """Run cases on one runtime; a line for each that fails.
 
     Args:
         cases: to run.
         settings: of the runtime.
         log: the runtime's.
-        registry: of schemas; by default one in memory for each case.
+        registry: of schemas.
     """
     runtime = StreamsRuntime(settings, recall=False)
     running: list[RunningCase] = []
     after: dict[str, set[str]] = {}
     for number, case in enumerate(cases):
-        made = prepared(case, f"{settings['application.id']}-{number}-", registry or EmbeddedSchemaRegistry())
+        made = prepared(case, f"{settings['application.id']}-{number}-", registry)
         running.append(made)
         writers: dict[str, str] = {}
         _fill(made, log)
         for query in made.session.queries.values():
             name = f"case{number}.{len(writers)}"
             after[name] = {writers[topic] for topic in query.source_topics if topic in writers}
-            given = topology_settings(made.session.engine.settings)
+            given = streams_config(made.session.engine.settings)
             own = {key: value for key, value in given.items() if is_of_topologies(key)}
             runtime.add_topology(name, query.topology, {**own, "statestore.cache.max.bytes": 0})
             writers[query.sink_topic or name] = name
-    runtime.run_to_end(after=after)
+    try:
+        runtime.run_to_end(after=after)
+    except HayaseError:
+        failed = {name: app.error for name, app in runtime.topologies.items() if app.error is not None}
+        return [f"{running[int(name[4:].partition('.')[0])].case.id}: {error}" for name, error in failed.items()]
     return [problem for each in running if (problem := _problem(each, log)) is not None]
 
 
@@ -182,7 +189,8 @@ def _fill(made: RunningCase, log: Log) -> None:
 def _problem(made: RunningCase, log: Log) -> str | None:
     for topic in {record.topic for record in made.case.outputs}:
         made.session.log[topic] = list(_records(log, topic))
-    problem = wrong_output(made.case, made.session, Codecs(made.session))
+    # Kafka's client takes a time of 0 for none: the log writes 1
+    problem = wrong_output(made.case, made.session, Codecs(made.session), any_zero_time=True)
     return None if problem is None else f"{made.case.id}: {problem}"
 
 

@@ -12,12 +12,13 @@ from tests.ksqldb.spark_cases import RemoteRegistry, run_together, selected, set
 
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.testing.kafka_broker import KafkaBroker
 
 FOLDER = CaseFolder.found()
-TOGETHER = 10
+TOGETHER = 20
 
-pytestmark = [pytest.mark.slow, pytest.mark.kafka]
+pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,12 @@ def problems(first: int, count: int, broker: KafkaBroker, folder: Path, registry
     assert len(cases) == count
     log = open_log(LogConfig("kafka", broker.bootstrap_servers))
     try:
-        registry = None if registry_url is None else RemoteRegistry(registry_url)
-        kind = "cases" if registry is None else "schemas"
+        kind = "cases" if registry_url is None else "schemas"
+        registry = (
+            EmbeddedSchemaRegistry.in_folder(folder / "schemas")
+            if registry_url is None
+            else RemoteRegistry(registry_url)
+        )
         settings = settings_of(f"{kind}{first}", folder, broker.bootstrap_servers)
         return run_together(cases, settings, log, registry)
     finally:
@@ -50,8 +55,8 @@ def test_cases_of_all_kinds_have_ksqldbs_results(spark: None, broker: KafkaBroke
     assert problems(first, TOGETHER, broker, tmp_path) == []
 
 
-@pytest.mark.parametrize("first", range(0, 30, TOGETHER))
+@pytest.mark.parametrize("first", range(0, 30, 15))
 def test_cases_with_schemas_have_them_with_a_real_registry(
     spark: None, broker: KafkaBroker, apicurio_url: str, tmp_path: Path, first: int
 ) -> None:
-    assert problems(first, TOGETHER, broker, tmp_path, apicurio_url) == []
+    assert problems(first, 15, broker, tmp_path, apicurio_url) == []

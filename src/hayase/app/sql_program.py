@@ -106,11 +106,12 @@ class SqlProgram:
     """Runs a script (ksqlDB's headless mode): `start`, `run_to_end`, `close`, as a StreamsRuntime.
 
     Persistent queries keep their state by what they write, not by a number: a query that is added before others
-    changes nothing for them. A query whose statement is gone is stopped; its state stays.
+    changes nothing for them. A query whose statement is gone is stopped; its state stays. One whose statement has
+    changed goes on with its state where ksqlDB's rules of CREATE OR REPLACE allow that.
 
     Args:
-        script: the statements: CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET, UNSET, DEFINE,
-            UNDEFINE.
+        script: the statements: CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, CREATE FUNCTION, SET,
+            UNSET, DEFINE, UNDEFINE.
         settings: of Hayase (`application.id`, `bootstrap.servers`, …) and of ksqlDB (`ksql.…`).
         variables: for `${name}`.
         functions: all functions; by default those of ksqlDB.
@@ -119,7 +120,8 @@ class SqlProgram:
         queries: by the name of their topology in the runtime.
 
     Raises:
-        ParseFailedError, StatementError: a statement is wrong; nothing has been created or started.
+        ParseFailedError, StatementError: a statement is wrong, or the state of its query does not fit it any more
+            (`CANNOT_REPLACE`); nothing has been created or started.
         ConfigError: a setting is wrong.
     """
 

@@ -294,7 +294,7 @@ class SqlEngine:
             registry=self._registry,
             variables=dict(self.variables),
             text=text,
-            inferred=self.inferred if inferred is None else inferred,
+            frozen=self.inferred if inferred is None else inferred,
             # never a setting of the session or the request: a sender of statements must not grant that
             trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )

@@ -190,7 +190,7 @@ def is_on(settings: Mapping[str, object], name: str) -> bool:
     return str(value).lower() == "true"
 
 
-def topology_settings(settings: Mapping[str, object]) -> dict[str, object]:
+def streams_config(settings: Mapping[str, object]) -> dict[str, object]:
     """What settings of ksqlDB are for the topology of a query, under the names of Kafka Streams.
 
     Args:

@@ -190,7 +190,7 @@ class CommandExecutor:
             statement=text,
             settings={name: value for name, value in settings.items() if _is_kept(name, value)},  # type: ignore[misc]
             topics={name: TopicSeen(*seen) for name, seen in noted.noted.items()},
-            columns=execution.inferred.to_json(),
+            columns=execution.frozen.to_json(),
             first_number=prepared.first_number,
             plans={query.id: _digest(query) for query in prepared.result.started},
             queries=list(self._wanted(statement)) if isinstance(statement, QueryControl) else [],

@@ -17,7 +17,7 @@ from hayase.server.services import QueryServices
 from hayase.sql.analysis.push import PushPlan
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
-from hayase.sql.settings import topology_settings
+from hayase.sql.settings import streams_config
 from hayase.topology.topology import Topology
 
 STATE_BYTES_MAX = 64 << 20
@@ -168,5 +168,5 @@ def begins_at(settings: Mapping[str, object]) -> Literal["earliest", "latest"]:
 
 def run_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings of a run that shows every update."""
-    config = {name: value for name, value in topology_settings(settings).items() if name not in _NOT_OF_RUN}
+    config = {name: value for name, value in streams_config(settings).items() if name not in _NOT_OF_RUN}
     return {**config, "statestore.cache.max.bytes": 0}

@@ -77,7 +77,7 @@ def _check_id(name: str, format_: FormatInfo, columns: Sequence[Column]) -> None
 def _inferred(format_: FormatInfo, side: Side, topic: str, execution: Execution) -> tuple[Column, ...]:
     if not supports_inference(format_.name) or execution.registry is None:
         return ()
-    return execution.inferred.of(
+    return execution.frozen.of(
         execution.text,
         format_,
         side,
