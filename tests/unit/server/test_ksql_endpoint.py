@@ -260,6 +260,14 @@ def test_metrics_have_the_state_of_each_query(client: TestClient) -> None:
     wait_until(lambda: 'hayase_sql_query_state{query="CTAS_T_0",state="RUNNING"} 1.0' in client.get("/metrics").text)
 
 
+def test_metrics_have_how_long_requests_take(client: TestClient) -> None:
+    ksql(client, "SHOW STREAMS;")
+    refused(client, "nonsense;")
+    text = client.get("/metrics").text
+    assert 'hayase_sql_request_seconds_count{endpoint="/ksql"} 2.0' in text
+    assert 'hayase_sql_requests_total{endpoint="/ksql",status="400"} 1.0' in text
+
+
 def test_the_cluster_is_one_host(client: TestClient) -> None:
     ksql(client, STREAM + TABLE)
     (host,) = client.get("/clusterStatus").json()["clusterStatus"].values()
