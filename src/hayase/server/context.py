@@ -15,9 +15,9 @@ from hayase.server.hosts.protocol import QueryHost
 from hayase.server.inserts import RecordInserts
 from hayase.server.limits import PullLimits
 from hayase.server.local_run.tails import LogTails
+from hayase.server.overrides import checked_overrides
 from hayase.server.pull.prepared import PreparedLookups
 from hayase.server.pull.stores import QueryStores
-from hayase.server.overrides import checked_overrides
 from hayase.server.push.running import PushQueries
 from hayase.server.security.users import Users
 from hayase.server.settings import ServerSettings

@@ -196,6 +196,20 @@ def test_settings_may_have_the_prefix_of_streams(client: TestClient) -> None:
     assert entity["overwrittenProperties"] == ["auto.offset.reset"]
 
 
+def test_set_of_an_unknown_setting_is_an_error_of_the_statement(client: TestClient) -> None:
+    error = refused(client, "SET 'nope'='1';")
+    assert (error["@type"], error["error_code"]) == ("statement_error", 40001)
+
+
+def test_a_query_whose_topic_is_gone_can_still_be_listed_and_ended(client: TestClient, context: ServerContext) -> None:
+    ksql(client, STREAM + TABLE)
+    context.log.delete_topic("s")
+    assert ksql(client, "SHOW QUERIES;")[0]["queries"][0]["id"] == "CTAS_T_0"
+    assert ksql(client, "EXPLAIN CTAS_T_0;")[0]["queryDescription"]["id"] == "CTAS_T_0"
+    assert client.get("/metrics").status_code == 200
+    ksql(client, "TERMINATE CTAS_T_0; DROP TABLE t; DROP STREAM s;")
+
+
 def test_a_request_may_wait_for_a_command(client: TestClient) -> None:
     ksql(client, STREAM)
     response = client.post("/ksql", json={"ksql": "SHOW STREAMS;", "commandSequenceNumber": 0})
