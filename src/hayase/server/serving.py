@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from granian.constants import Interfaces
@@ -19,6 +20,8 @@ from hayase.server.settings import ServerSettings
 
 _START_S = 30.0
 _POLL_S = 0.02
+_THREADS = 32
+"""For what waits for the log or reads state: scans, inserts, the starts and ends of queries."""
 
 
 class HttpServer:
@@ -86,6 +89,7 @@ class HttpServer:
         settings = self._settings
         listener = settings.listener
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "hayase-request"))
         self._server = Server(
             self._app,
             address=listener.host,

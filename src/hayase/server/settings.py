@@ -117,8 +117,8 @@ class ServerSettings:
         runtime: dict[str, object] = {}
         topologies: dict[str, object] = {}
         for name, value in given.items():
-            if name in _OWN:
-                attribute, read = _OWN[name]
+            if name in OWN_SETTINGS:
+                attribute, read = OWN_SETTINGS[name]
                 values[attribute] = _read(name, value, read)
             elif name in _SQL_NAMES or name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query.")):
                 sql[plain_setting_name(name)] = value
@@ -233,7 +233,7 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-_OWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+OWN_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ksql.service.id": ("service_id", _service_id),
     "listeners": ("listener", _listener),
     "ksql.server.command.response.timeout.ms": ("response_timeout_ms", _natural),

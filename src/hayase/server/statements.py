@@ -248,8 +248,8 @@ def _changes_session(statement: ast.Statement, session: _Session, context: Serve
     """SET, UNSET, DEFINE and UNDEFINE: they count for the statements behind them in the request."""
     match statement:
         case ast.SetProperty(name, value):
+            warning_of(name)  # raises for one that is unknown
             check_override(name, context.settings)
-            warning_of(name)
             session.overrides[plain_setting_name(name)] = value
         case ast.UnsetProperty(name):
             session.overrides.pop(plain_setting_name(name), None)

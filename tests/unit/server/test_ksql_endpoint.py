@@ -196,6 +196,20 @@ def test_settings_may_have_the_prefix_of_streams(client: TestClient) -> None:
     assert entity["overwrittenProperties"] == ["auto.offset.reset"]
 
 
+def test_set_of_an_unknown_setting_is_an_error_of_the_statement(client: TestClient) -> None:
+    error = refused(client, "SET 'nope'='1';")
+    assert (error["@type"], error["error_code"]) == ("statement_error", 40001)
+
+
+def test_a_query_whose_topic_is_gone_can_still_be_listed_and_ended(client: TestClient, context: ServerContext) -> None:
+    ksql(client, STREAM + TABLE)
+    context.log.delete_topic("s")
+    assert ksql(client, "SHOW QUERIES;")[0]["queries"][0]["id"] == "CTAS_T_0"
+    assert ksql(client, "EXPLAIN CTAS_T_0;")[0]["queryDescription"]["id"] == "CTAS_T_0"
+    assert client.get("/metrics").status_code == 200
+    ksql(client, "TERMINATE CTAS_T_0; DROP TABLE t; DROP STREAM s;")
+
+
 def test_a_request_may_wait_for_a_command(client: TestClient) -> None:
     ksql(client, STREAM)
     response = client.post("/ksql", json={"ksql": "SHOW STREAMS;", "commandSequenceNumber": 0})
@@ -258,6 +272,14 @@ def test_other_paths_are_not_found(client: TestClient) -> None:
 def test_metrics_have_the_state_of_each_query(client: TestClient) -> None:
     ksql(client, STREAM + TABLE)
     wait_until(lambda: 'hayase_sql_query_state{query="CTAS_T_0",state="RUNNING"} 1.0' in client.get("/metrics").text)
+
+
+def test_metrics_have_how_long_requests_take(client: TestClient) -> None:
+    ksql(client, "SHOW STREAMS;")
+    refused(client, "nonsense;")
+    text = client.get("/metrics").text
+    assert 'hayase_sql_request_seconds_count{endpoint="/ksql"} 2.0' in text
+    assert 'hayase_sql_requests_total{endpoint="/ksql",status="400"} 1.0' in text
 
 
 def test_the_cluster_is_one_host(client: TestClient) -> None:

@@ -104,6 +104,7 @@ class CommandLog:
         for place, record in enumerate(records):
             if record.number != place:
                 raise damaged(f"the backup has record {record.number} where {place} should be")
+        self.close()  # a writer remembers the marker that it wrote last
         if self._log.describe([self.topic]):
             self._log.delete_topic(self.topic)
         self._log.delete_markers(self.topic)

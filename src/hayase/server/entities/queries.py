@@ -150,7 +150,8 @@ def _description(
 
 
 def _tasks(context: ServerContext, status: QueryStatus) -> list[dict[str, object]]:
-    positions = status.positions or {}
+    there = context.log.describe(sorted({place.topic for place in status.positions or ()}))
+    positions = {place: offset for place, offset in (status.positions or {}).items() if place.topic in there}
     ends = context.log.end_offsets(list(positions)) if positions else {}
     partitions = sorted({place.partition for place in positions})
     return [

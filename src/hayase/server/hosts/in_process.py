@@ -134,10 +134,7 @@ class InProcessHost:
         else:
             state = QueryState.RUNNING if local is not None else QueryState.UNRESPONSIVE
         positions = None if local is None else local.positions()
-        lag = None
-        if positions:
-            ends = self._log.end_offsets(list(positions))
-            lag = sum(max(0, ends[place] - offset) for place, offset in positions.items())
+        lag = self._lag(positions) if positions else None
         consumed = 0 if local is None else local.consumed
         return QueryStatus(state, tuple(hosted.failures.last), consumed, hosted.produced, positions, lag)
 
@@ -244,6 +241,14 @@ class InProcessHost:
                 self._log.commit_group_offsets(self._groups(query_id)[1], positions)
             except HayaseError as error:
                 _LOG.warning("how far query %s is cannot be kept: %s", query_id, error)
+
+    def _lag(self, positions: Mapping[TopicPartition, int]) -> int | None:
+        """How many records wait; `None`: a topic is gone, or the log does not answer."""
+        try:
+            ends = self._log.end_offsets(list(positions))
+        except HayaseError:
+            return None
+        return sum(max(0, ends[place] - offset) for place, offset in positions.items())
 
     def _groups(self, query_id: str) -> tuple[str, str]:
         """Where the log keeps the positions at which a query began, and at which it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -13,20 +14,22 @@ from hayase.server.errors import RequestError
 from hayase.server.http import info, inserts_stream, ksql, metrics, query, query_stream, status, ws_query
 from hayase.server.http.access import AccessChecks
 from hayase.server.http.errors import error_response
+from hayase.server.http.timing import Timing
 
-_ENDPOINTS = (ksql, query, query_stream, ws_query, inserts_stream, status, info, metrics)
+_ENDPOINTS = (ksql, query, query_stream, ws_query, inserts_stream, status, info)
 
 
 def make_app(context: ServerContext) -> Starlette:
     """The application of a server; it serves HTTP and WebSocket."""
     settings = context.settings
-    middleware = [Middleware(AccessChecks, settings, context.users)]
+    registry = CollectorRegistry()
+    middleware = [Middleware(Timing, registry), Middleware(AccessChecks, settings, context.users)]
     if settings.allowed_origins:
         origins, everything = list(settings.allowed_origins), ["*"]
         cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=everything, allow_headers=everything)
         middleware.insert(0, cors)
     return Starlette(
-        routes=[route for endpoint in _ENDPOINTS for route in endpoint.routes(context)],
+        routes=[*metrics.routes(context, registry), *(route for each in _ENDPOINTS for route in each.routes(context))],
         middleware=middleware,
         exception_handlers={404: _not_found, RequestError: _refused, Exception: _failed},
     )

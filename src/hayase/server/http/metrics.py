@@ -19,9 +19,8 @@ from hayase.server.hosts.protocol import QueryState
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def routes(context: ServerContext) -> list[BaseRoute]:
-    """The endpoint."""
-    registry = CollectorRegistry()
+def routes(context: ServerContext, registry: CollectorRegistry) -> list[BaseRoute]:
+    """The endpoint: the numbers of a registry, and those of the server."""
     registry.register(_ServerMetrics(context))
 
     async def metrics(request: Request) -> Response:
