@@ -59,6 +59,15 @@ class Case:
     error: ExpectedError | None = None
     post: Mapping[str, Any] = field(default_factory=dict)
     schemas: Sequence[Mapping[str, Any]] | None = None
+    responses: Sequence[Mapping[str, Any]] = ()
+    waits_for_push_query: bool = False
+    verifies_order: bool = False
+    status: int | None = None
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether answers of queries are compared, for which a server is needed."""
+        return self.kind == "rest" and self.file != "insert-values"
 
 
 class CaseFolder:
@@ -86,6 +95,7 @@ class CaseFolder:
         refused = data.get("expected_error")  # of a server, whose classes are those of its answers
         if refused is not None:
             expected = {"type": None, "message": refused.get("message")}
+        status = None if refused is None else refused.get("status")
         return Case(
             id=data["id"],
             file=data["file"].removesuffix(".json"),
@@ -100,6 +110,10 @@ class CaseFolder:
             error=None if expected is None else ExpectedError(**expected),
             post=data.get("post") or {},
             schemas=self._schemas.get(data["id"]),
+            responses=data.get("responses") or (),
+            waits_for_push_query=bool((data.get("input_conditions") or {}).get("waitForActivePushQuery")),
+            status=status,
+            verifies_order=bool((data.get("output_conditions") or {}).get("verifyOrder")),
         )
 
     @cached_property
@@ -112,10 +126,8 @@ class CaseFolder:
 
 
 def files_of(folder: Path, name: str = "*") -> list[Path]:
-    """The files of a kind, those left out that need a running server: of `rest`, INSERT VALUES needs none."""
-    return [
-        file for file in sorted(folder.glob(f"{name}.json")) if folder.name != "rest" or file.stem == "insert-values"
-    ]
+    """The files of a kind."""
+    return sorted(folder.glob(f"{name}.json"))
 
 
 def _load(path: Path) -> Any:

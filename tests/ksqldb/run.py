@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ksqldb.cases import VARIABLE, Case, CaseFolder
-from tests.ksqldb.driver import Cut, failure_of
+from tests.ksqldb.driver import Cut
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
+from tests.ksqldb.rest import failure_of_any
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def run(
     failed, counts = [], Counter[str]()
     for case in cases:
         counts[case.file] += 1
-        problem = unexpected_outcome(case.id, failure_of(case, form, cut, forms), known)
+        problem = unexpected_outcome(case.id, failure_of_any(case, form, cut, forms), known)
         if problem is not None:
             failed.append(Failed(case, problem))
     return failed, counts

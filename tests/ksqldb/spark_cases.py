@@ -22,7 +22,7 @@ from hayase.sql.ast.expressions import StringLiteral
 from hayase.sql.ast.statements import CreateAsSelect, CreateSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
-from hayase.sql.settings import topology_settings
+from hayase.sql.settings import streams_config
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.topics import RawRecord
 
@@ -152,7 +152,7 @@ def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log
         for query in made.session.queries.values():
             name = f"case{number}.{len(writers)}"
             after[name] = {writers[topic] for topic in query.source_topics if topic in writers}
-            given = topology_settings(made.session.engine.settings)
+            given = streams_config(made.session.engine.settings)
             own = {key: value for key, value in given.items() if is_of_topologies(key)}
             runtime.add_topology(name, query.topology, {**own, "statestore.cache.max.bytes": 0})
             writers[query.sink_topic or name] = name

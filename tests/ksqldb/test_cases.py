@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.ksqldb.cases import VARIABLE, CaseFolder, files_of
-from tests.ksqldb.driver import Cut, failure_of
+from tests.ksqldb.driver import Cut
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
+from tests.ksqldb.rest import failure_of_any
 
 FOLDER = CaseFolder.found()
 KNOWN = known_failures()
@@ -25,7 +26,7 @@ def check(file: str, tiers: set[int], form: str = "rows", cut: Cut = "each") -> 
     problems = []
     for case in FOLDER.cases([kind], name):
         if case.tier in tiers:
-            problem = unexpected_outcome(case.id, failure_of(case, form, cut), KNOWN)
+            problem = unexpected_outcome(case.id, failure_of_any(case, form, cut), KNOWN)
             problems += [] if problem is None else [f"{case.id}: {problem}"]
     assert not problems, "\n".join(problems)
 

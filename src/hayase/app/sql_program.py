@@ -22,6 +22,7 @@ from hayase.app.sql_records import (
     check_unchanged_or_replaceable,
     remember,
 )
+from hayase.app.sql_settings import query_settings
 from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.compiler.options import log_config
@@ -39,7 +40,7 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import OF_STREAMS, topology_settings
+from hayase.sql.settings import OF_STREAMS
 from hayase.sql.statements.processing_log import (
     makes_processing_log_topic,
     processing_log_size,
@@ -237,12 +238,12 @@ class SqlProgram:
     def _topology_settings(self) -> dict[str, object]:
         """What the settings that count now are for a topology."""
         given = self.engine.settings
-        settings = {key: value for key, value in topology_settings(given).items() if is_of_topologies(key)}
+        settings = query_settings(given, self._of_queries)
         log = processing_log_topic(given)
         if makes_processing_log_topic(given) or self._topics.partitions(log) is not None:
-            settings["processing.log.topic.name"] = log
+            settings.setdefault("processing.log.topic.name", log)
             self._topics.create(log, *processing_log_size(given))
-        return {**settings, **{key: value for key, value in self._of_queries.items() if key not in OF_STREAMS}}
+        return settings
 
     def _check_changes(self) -> None:
         """Compare the queries with those of the last run; raises StatementError `CANNOT_REPLACE`."""

@@ -21,7 +21,7 @@ from hayase.app.run_status import (
 from hayase.cli.load import load
 from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.progress import dropped_text
-from hayase.cli.run import topology_settings
+from hayase.cli.run import streams_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
 
@@ -247,7 +247,7 @@ def _settings_of_program(target: str, settings: dict[str, object]) -> StreamsCon
     loaded = load(target)
     if isinstance(loaded.target, StreamsApp):
         return loaded.target.config
-    return topology_settings(loaded, settings)
+    return streams_config(loaded, settings)
 
 
 def _lines(status: ApplicationStatus) -> list[str]:

@@ -12,7 +12,7 @@ from hayase.cli.against import described_against
 from hayase.cli.described_topics import described_topics
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
-from hayase.cli.run import Target, topology_settings
+from hayase.cli.run import Target, streams_config
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
@@ -63,7 +63,7 @@ def describe(
     settings = loaded.target.config if isinstance(loaded.target, StreamsApp) else None
     if settings is None:
         where = log_settings(log_dir, bootstrap_servers)
-        settings = topology_settings(loaded, {**where, **read_settings(config, config_file)})
+        settings = streams_config(loaded, {**where, **read_settings(config, config_file)})
     topology = configured(loaded.topology, settings)
     if output is Format.MERMAID:
         typer.echo(topology.describe().to_mermaid(), nl=False)

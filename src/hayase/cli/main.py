@@ -19,6 +19,7 @@ from hayase.cli.dev import dev
 from hayase.cli.follow import follow
 from hayase.cli.run import run
 from hayase.cli.runtime import runtime_commands
+from hayase.cli.server import server
 from hayase.cli.sql_commands import sql
 from hayase.cli.state import state
 from hayase.cli.topics import topics
@@ -63,6 +64,7 @@ app.command(short_help="Run connectors, with the REST interface of Kafka Connect
 app.add_typer(app_commands, name="app")
 app.add_typer(connectors, name="connectors")
 app.add_typer(runtime_commands, name="runtime")
+app.add_typer(server, name="server")
 app.add_typer(sql, name="sql")
 app.add_typer(state, name="state")
 app.add_typer(topics, name="topics")

@@ -88,7 +88,7 @@ def run(
         raise typer.Exit(_EXIT_MID_EPOCH)
 
 
-def topology_settings(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
+def streams_config(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     """The settings of a topology that has none of its own."""
     return with_default_id(loaded, settings)
 
@@ -100,7 +100,7 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
         ConfigError: a StreamsApp and settings.
     """
     if not isinstance(loaded.target, StreamsApp):
-        return topology_settings(loaded, settings)
+        return streams_config(loaded, settings)
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
@@ -112,7 +112,7 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
 
 def _application(loaded: Loaded, settings: dict[str, object], topics: dict[str, object]) -> StreamsApp:
     if not isinstance(loaded.target, StreamsApp):
-        return StreamsApp(loaded.target, topology_settings(loaded, {**topics, **settings}))
+        return StreamsApp(loaded.target, streams_config(loaded, {**topics, **settings}))
     settings_of(loaded, settings)
     return loaded.target
 

@@ -1,4 +1,4 @@
-"""`hayase sql …`: ksqlDB's SQL: run, test."""
+"""`hayase sql …`: ksqlDB's SQL: the shell, run, test."""
 
 from __future__ import annotations
 
@@ -9,19 +9,70 @@ from typing import Annotated
 import typer
 
 from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.sql.command import ShellOptions, run_shell
+from hayase.cli.sql.output import OutputFormat
 from hayase.cli.sql_run import run
 from hayase.core.errors import ConfigError
 from hayase.testing.sql.directives import SqlTest, failure_of, files_in, tests_of
 from hayase.testing.sql.json_test import problem_of, read_json_test
 
-_HELP = "Scripts in ksqlDB's SQL: run, test."
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        "-s",
+        envvar="HAYASE_SQL_SERVER",
+        metavar="URL",
+        help="A server that runs, of Hayase or ksqlDB; default: one of its own, for as long as the shell runs.",
+    ),
+]
+User = Annotated[str | None, typer.Option("--user", "-u", help="For basic authentication.")]
+Password = Annotated[
+    str | None,
+    typer.Option("--password", "-p", envvar="HAYASE_SQL_PASSWORD", help="Of the user; better in the environment."),
+]
+Execute = Annotated[
+    list[str] | None, typer.Option("--execute", "-e", metavar="SQL", help="Statements to execute; may be repeated.")
+]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="A file of statements to execute.")]
+Define = Annotated[
+    list[str] | None, typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable for ${NAME}.")
+]
+Format = Annotated[OutputFormat, typer.Option("--output", case_sensitive=False, help="How answers are shown.")]
 
-sql = typer.Typer(no_args_is_help=True, help=_HELP, rich_markup_mode=None)
+sql = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
-@sql.callback(help=_HELP)
-def _group() -> None:
-    """See `_HELP`."""
+@sql.callback()
+def shell(
+    context: typer.Context,
+    server: ServerUrl = None,
+    user: User = None,
+    password: Password = None,
+    execute: Execute = None,
+    file: File = None,
+    define: Define = None,
+    output_format: Format = OutputFormat.TABULAR,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """KsqlDB's SQL: a shell for a server; `run` runs a script on Spark, `test` runs tests.
+
+    Without a sub-command: at a terminal a shell, else the statements of -e, -f or the standard input.
+
+    Exit codes: 0 all statements were executed, 1 one was refused, 2 wrong arguments.
+
+    For example:
+
+        hayase sql
+
+        hayase sql --server http://127.0.0.1:8088 -e "SHOW STREAMS;"
+
+        echo "SELECT * FROM orders EMIT CHANGES LIMIT 3;" | hayase sql -s http://127.0.0.1:8088 --output json
+    """
+    if context.invoked_subcommand is None:
+        settings = read_settings(config, config_file) if server is None else {}
+        run_shell(ShellOptions(server, user, password, execute or [], file, define or [], output_format, settings))
 
 
 sql.command(short_help="Run a script as a program on Spark.")(run)

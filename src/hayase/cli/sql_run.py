@@ -57,7 +57,7 @@ def run(
     given = {"application.id": _id_of(script), **log_settings(log_dir, bootstrap_servers)}
     settings = {**given, **read_settings(config, config_file)}
     variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
-    registry = _registry_with(functions or [])
+    registry = registry_with(functions or [])
     program = SqlProgram(check_script_file(script), settings, variables=variables, functions=registry)
     with program:
         _show(program)
@@ -83,7 +83,7 @@ def run(
     typer.echo("stopped")
 
 
-def _registry_with(places: list[str]) -> FunctionRegistry:
+def registry_with(places: list[str]) -> FunctionRegistry:
     """All functions of ksqlDB, and those that files and modules declare; those of files go to workers by value."""
     from hayase.runtime.wire.pickling import by_value
 

@@ -71,6 +71,17 @@ changelog (they are written, the state is not yet), of snapshots, of deleting co
 and of migrations (a delta is beside the changelog; before and after the commit; a delta is in the changelog; all is
 done but to clear up)."""
 
+SERVER_NAMES = (
+    "after_command",
+    "after_command_schemas",
+    "after_command_topics",
+    "after_command_queries",
+    "after_command_deletes",
+    "after_command_outcome",
+)
+"""Those of each command of a SQL server, in that order: it is written, its effects are there one after the other, and
+how it ended is written; the epoch is the number of the command."""
+
 
 listener: Callable[[str, str | None, int | None], None] | None = None
 """Called with name, bundle and epoch of every failpoint that is reached; for tests."""

@@ -6,6 +6,7 @@ Never blocks the application, never sees half an epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -301,6 +302,18 @@ class StoreHandle:
     def data(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> ByteStore:
         """A partition in bytes, without the rows that have expired."""
         return live_store(self._spec, partial(snapshot.store, place.task))
+
+    @contextmanager
+    def pinned(self, max_seconds: float = 10.0) -> Iterator[tuple[int, Sequence[ByteStore]]]:
+        """All partitions in bytes, in order, after one and the same epoch, and that epoch; valid inside of the `with`.
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`: see `StoreReading.pin`.
+        """
+        bundles = {place.bundle for place in self._places}
+        with self._source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
+            epoch = min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
+            yield epoch, [self.data(place, snapshots[place.bundle]) for place in self._places]
 
     def _scan(
         self,

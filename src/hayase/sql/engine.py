@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hayase.sql.analysis.planner_settings import is_true
@@ -28,7 +29,7 @@ from hayase.sql.statements.show import describe, describe_function, explained, l
 from hayase.sql.statements.topics import MemoryTopics, TopicAdmin
 from hayase.sql.statements.types import create_type, drop_type
 
-__all__ = ["PersistentQuery", "SqlEngine", "StatementResult", "TopicAdmin"]
+__all__ = ["PersistentQuery", "PreparedStatement", "SqlEngine", "StatementResult", "TopicAdmin"]
 
 _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]] = {
     ast.CreateSource: create_source,
@@ -49,6 +50,23 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
 }
 _OfSession = ast.SetProperty | ast.UnsetProperty | ast.DefineVariable | ast.UndefineVariable
 _OF_SESSION = (ast.SetProperty, ast.UnsetProperty, ast.DefineVariable, ast.UndefineVariable)
+
+
+@dataclass(frozen=True)
+class PreparedStatement:
+    """A statement that was checked and has changed nothing yet.
+
+    Attributes:
+        parsed: the statement.
+        result: what it will have done.
+        execution: with the catalog and the queries as they are behind it, and with its effects on topics and schemas.
+        first_number: the number that the first new query gets.
+    """
+
+    parsed: ParsedStatement
+    result: StatementResult
+    execution: Execution
+    first_number: int
 
 
 class SqlEngine:
@@ -129,6 +147,76 @@ class SqlEngine:
                 error.statement = parsed.text
             raise
 
+    def prepare(
+        self,
+        parsed: ParsedStatement,
+        overrides: Mapping[str, object] | None = None,
+        *,
+        topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
+        first_number: int | None = None,
+    ) -> PreparedStatement:
+        """Check a statement without changing anything: `adopt` makes it count, its effects are the caller's.
+
+        Args:
+            parsed: the statement; not SET, UNSET, DEFINE, UNDEFINE or EXPLAIN.
+            overrides: settings for it alone.
+            topics: those that it sees instead of those of the engine.
+            inferred: columns that an earlier execution took from the schema registry, which is not asked for them.
+            first_number: of the first new query; default: the next one.
+
+        Raises:
+            StatementError: it cannot be executed.
+        """
+        number = self._next_number if first_number is None else first_number
+        settings = effective(self._settings, self._session, overrides or {})
+        try:
+            execution, result = self._executed(
+                parsed.statement, parsed.text, settings, topics=topics, inferred=inferred, number=number
+            )
+        except SqlError as error:
+            if error.statement is None:
+                error.statement = parsed.text
+            raise
+        return PreparedStatement(parsed, result, execution, number)
+
+    def prepare_stop(self, parsed: ParsedStatement, query_ids: Sequence[str]) -> PreparedStatement:
+        """As `prepare`, for a statement that ends queries (TERMINATE).
+
+        Raises:
+            StatementError: `UNKNOWN_QUERY`.
+        """
+        execution = self._execution(parsed.text, self.settings)
+        for query_id in query_ids:
+            self.query(query_id)
+            execution.stop_query(query_id)
+        result = StatementResult("Query terminated.", stopped=tuple(query_ids))
+        return PreparedStatement(parsed, result, execution, self._next_number)
+
+    def query(self, query_id: str) -> PersistentQuery:
+        """A persistent query by its id; raises StatementError `UNKNOWN_QUERY`."""
+        found = self.queries.get(query_id) or self.queries.get(query_id.upper())
+        if found is None:
+            raise StatementError("UNKNOWN_QUERY", f"Unknown queryId: {query_id}")
+        return found
+
+    def adopt(self, prepared: PreparedStatement) -> None:
+        """Make what a statement changes in the catalog count; its effects on topics and schemas are the caller's."""
+        execution = prepared.execution
+        self.catalog = execution.catalog
+        self.queries = execution.queries
+        self.functions = execution.functions
+        self._next_number = execution.next_number
+
+    def copy(self, topics: TopicAdmin) -> SqlEngine:
+        """An engine with the same catalog, in which statements change nothing in this one."""
+        settings = effective(self._settings, self._session)
+        copied = SqlEngine(settings, self.functions, self._registry, topics, self.inferred)
+        copied.catalog = self.catalog.copy()
+        copied.queries = dict(self.queries)
+        copied._next_number = self._next_number
+        return copied
+
     def _change_session(self, statement: _OfSession) -> StatementResult:
         """Settings and variables; the parser has put in the values of variables already."""
         match statement:
@@ -150,9 +238,10 @@ class SqlEngine:
         statement = parsed.statement
         if isinstance(statement, ast.Explain):
             return self._explain(statement, parsed, settings)
-        execution, result = self._executed(statement, parsed.text, settings)
-        self._take(execution)
-        return result
+        prepared = self.prepare(parsed, settings)
+        self._take(prepared.execution)
+        self.adopt(prepared)
+        return prepared.result
 
     def _explain(
         self, statement: ast.Explain, parsed: ParsedStatement, settings: Mapping[str, object]
@@ -169,41 +258,55 @@ class SqlEngine:
         return explained(result.started[0])
 
     def _executed(
-        self, statement: ast.Statement, text: str, settings: Mapping[str, object]
+        self,
+        statement: ast.Statement,
+        text: str,
+        settings: Mapping[str, object],
+        *,
+        topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
+        number: int | None = None,
     ) -> tuple[Execution, StatementResult]:
         """What a statement would change, and its result."""
         handler = _HANDLERS.get(type(statement))
         if handler is None:
             refuse(statement)
         _check_enabled(statement, settings)
-        execution = Execution(
+        execution = self._execution(text, settings, topics=topics, inferred=inferred, number=number)
+        return execution, handler(statement, execution)
+
+    def _execution(
+        self,
+        text: str,
+        settings: Mapping[str, object],
+        *,
+        topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
+        number: int | None = None,
+    ) -> Execution:
+        return Execution(
             catalog=self.catalog.copy(),
             queries=dict(self.queries),
-            next_number=self._next_number,
+            next_number=self._next_number if number is None else number,
             settings=settings,
             functions=self.functions,
-            topics=self._topics,
+            topics=self._topics if topics is None else topics,
             registry=self._registry,
             variables=dict(self.variables),
             text=text,
-            inferred=self.inferred,
+            frozen=self.inferred if inferred is None else inferred,
             # never a setting of the session or the request: a sender of statements must not grant that
             trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )
-        return execution, handler(statement, execution)
 
     def _take(self, execution: Execution) -> None:
-        """Make what the statement did count; raises StatementError if the schema registry refuses a schema."""
+        """Carry out the effects of a statement; raises StatementError if the schema registry refuses a schema."""
         for register in execution.to_register:
             register()
         for topic, partitions, replicas in execution.to_create:
             self._topics.create(topic, partitions, replicas)
         for topic in execution.to_delete:
             self._topics.delete(topic)
-        self.catalog = execution.catalog
-        self.queries = execution.queries
-        self.functions = execution.functions
-        self._next_number = execution.next_number
 
 
 def _check_enabled(statement: ast.Statement, settings: Mapping[str, object]) -> None:

@@ -95,6 +95,13 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.timestamp.throw.on.invalid": _honoured("false", "whether a bad TIMESTAMP column stops its query"),
     "ksql.variable.substitution.enable": _honoured("true", "whether ${name} is replaced"),
     "ksql.windowed.session.key.legacy": _accepted("false", "keys of sessions are written as Kafka Streams does it"),
+    "ksql.query.pull.table.scan.enabled": _honoured("true", "whether a pull query may read all rows of a table"),
+    "ksql.query.pull.range.scan.enabled": _honoured("true", "whether a pull query may read a range of keys"),
+    "ksql.query.pull.stream.enabled": _honoured("true", "whether a pull query may read a stream to its end"),
+    "ksql.query.pull.limit.clause.enabled": _honoured("true", "whether a pull query may have LIMIT"),
+    "hayase.query.pull.adhoc.enabled": _honoured("true", "whether pull queries may have joins, groups and ORDER BY"),
+    "ksql.query.pull.interpreter.enabled": _accepted("true", "expressions of pull queries are compiled"),
+    "ksql.query.push.v2.enabled": _honoured("false", "whether push queries over results of queries have v2's ids"),
     "ksql.logging.processing.rows.include": _honoured("false", "whether the processing log shows the data that failed"),
     "ksql.logging.processing.stream.auto.create": _honoured("false", "whether the processing log is a stream of SQL"),
     "ksql.logging.processing.stream.name": _honoured("KSQL_PROCESSING_LOG", "the name of that stream"),
@@ -143,6 +150,12 @@ def setting_of(name: str) -> Setting:
     return found
 
 
+def plain_setting_name(name: str) -> str:
+    """The name that counts where a setting has two: `auto.offset.reset` for `ksql.streams.auto.offset.reset`."""
+    plain = name.removeprefix(STREAMS_PREFIX)
+    return plain if plain in SETTINGS else name
+
+
 def _with_prefix(name: str) -> Setting | None:
     if name.startswith(FUNCTIONS_PREFIX):
         return _honoured(None, "handed to the functions")
@@ -177,7 +190,7 @@ def is_on(settings: Mapping[str, object], name: str) -> bool:
     return str(value).lower() == "true"
 
 
-def topology_settings(settings: Mapping[str, object]) -> dict[str, object]:
+def streams_config(settings: Mapping[str, object]) -> dict[str, object]:
     """What settings of ksqlDB are for the topology of a query, under the names of Kafka Streams.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
-import hayase
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.catalog import Table
 from hayase.connect.postgres.column_types import ColumnType, ColumnTypes
@@ -216,7 +216,7 @@ def source_block(config: CaptureConfig, position: Position, namespace: str, tabl
     commit_us = position.commit_us
     last_commit = "null" if position.last_commit is None else f'"{position.last_commit}"'
     return {
-        "version": hayase.__version__,
+        "version": version("hayase"),
         "connector": "postgresql",
         "name": config.prefix,
         "ts_ms": commit_us // 1000,

@@ -26,6 +26,7 @@ class QueryContext:
         settings: of the session.
         sink: name of the result.
         what: the statement, for errors: CREATE TABLE AS SELECT.
+        transient: the result is shown and not kept, see Projection.
     """
 
     query: Query
@@ -35,6 +36,7 @@ class QueryContext:
     settings: Mapping[str, object]
     sink: str
     what: str
+    transient: bool = False
 
     @property
     def typing(self) -> Typing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hayase.sql.analysis.names import SYNTHETIC_KEY, free_name
@@ -126,7 +126,7 @@ class JoinBuilder:
         is_key = is_key or (keys is not None and on.left in keys.equal)
         foreign = left.rows.is_table and right_step.rows.is_table and not is_key
         if foreign:
-            _check_foreign(relation, on)
+            _check_foreign(relation, on, [left.rows, right_step.rows])
             joined = _foreign_keys(on.left_source)
         else:
             joined = _keys(relation.kind, on, keys, self.scope)
@@ -277,7 +277,13 @@ def _one_source(side: Expression, text: str, relation: JoinRelation) -> str:
     return names.pop()
 
 
-def _check_foreign(relation: JoinRelation, on: _Condition) -> None:
+def _check_foreign(relation: JoinRelation, on: _Condition, sides: Sequence[Rows]) -> None:
+    if any(rows.window is not None for rows in sides):
+        raise StatementError(
+            "INVALID_JOIN",
+            "Foreign-key table-table joins are not supported on windowed tables.",
+            location=relation.location,
+        )
     if isinstance(relation.left, JoinRelation):
         raise StatementError(
             "INVALID_JOIN",

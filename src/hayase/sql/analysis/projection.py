@@ -13,7 +13,7 @@ from hayase.sql.analysis.typing import Typing
 from hayase.sql.ast.expressions import ColumnRef, Expression, FieldRef
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import AllColumns, AllFields, SelectItem, SingleColumn
-from hayase.sql.catalog.sources import SYSTEM_COLUMNS
+from hayase.sql.catalog.sources import SYSTEM_COLUMNS, WINDOW_BOUNDS
 from hayase.sql.errors import StatementError
 from hayase.sql.types.sql_types import SqlType, StructType, quoted_name
 
@@ -43,6 +43,7 @@ class Projection:
         typing: types of expressions.
         types: of the qualified columns, by their names in the rows of the plan.
         repartitioned: the query has a PARTITION BY, behind which columns have another order.
+        transient: the result is shown and not kept: pseudo columns may be selected, and a star means window bounds too.
     """
 
     scope: Scope
@@ -50,6 +51,7 @@ class Projection:
     typing: Typing
     types: Mapping[str, SqlType]
     repartitioned: bool = False
+    transient: bool = False
 
     def items(self, select: Sequence[SelectItem]) -> list[Item]:
         """The columns that the items mean, in order.
@@ -73,7 +75,7 @@ class Projection:
 
     def _check_reserved(self, item: SingleColumn) -> None:
         column = item.expression
-        if self.repartitioned or self.scope.is_join or not isinstance(column, ColumnRef):
+        if self.transient or self.repartitioned or self.scope.is_join or not isinstance(column, ColumnRef):
             return
         if column.name in SYSTEM_COLUMNS and item.alias in (None, column.name):
             raise reserved_name(column.name, column.location)
@@ -91,6 +93,8 @@ class Projection:
         if self.repartitioned:
             pseudo = list(source.source.pseudo_columns) if self.scope.is_join else []
             columns = [*(name for name in columns if name not in keys), *pseudo, *keys]
+        elif source.source.window is not None and (self.transient or self.scope.is_join):
+            columns = [*keys, *WINDOW_BOUNDS, *(name for name in columns if name not in keys)]
         return [
             Item(self.scope.flat_name(source.alias, name), ColumnRef(name, source.alias), from_star=True)
             for name in columns
@@ -148,6 +152,11 @@ def check_values(key: Sequence[tuple[str, SqlType]], values: Sequence[tuple[str,
     """
     if not values:
         raise StatementError("NO_VALUE_COLUMNS", "The projection contains no value columns.")
+    check_unique(key, values)
+
+
+def check_unique(key: Sequence[tuple[str, SqlType]], values: Sequence[tuple[str, SqlType]]) -> None:
+    """Names of columns are unique; raises StatementError."""
     for what, columns in (("key", key), ("value", values)):
         names = [name for name, _ in columns]
         twice = [f"{quoted_name(name)} {type_}" for name, type_ in dict(columns).items() if names.count(name) > 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hayase.sql.analysis.aggregation import aggregated, is_aggregation
 from hayase.sql.analysis.context import QueryContext
@@ -75,27 +75,70 @@ def analyze_query(
         StatementError: the query breaks a rule.
     """
     if query.limit is not None:
-        raise StatementError("LIMIT", f"{what} statement does not support LIMIT clause.")
+        raise StatementError("LIMIT", f"{what} statements don't support LIMIT clause.")
+    step, join_keys, context = from_clause(query, catalog, functions, settings, sink, what)
+    steps = selected_steps(step, join_keys, context)
+    return _projected(steps.step, steps.items, steps.expressions, steps.rule, context)
+
+
+def from_clause(
+    query: Query,
+    catalog: Catalog,
+    functions: FunctionRegistry,
+    settings: Mapping[str, object],
+    sink: str,
+    what: str,
+    *,
+    transient: bool = False,
+) -> tuple[Step, JoinKeys | None, QueryContext]:
+    """The rows of FROM, what can be their key if they are joined, and the context of the clauses over them.
+
+    Raises:
+        StatementError: a rule is broken.
+    """
     sources = tuple(
         ScopeSource(relation.alias, _existing(catalog, relation)) for relation in source_relations(query.source)
     )
     scope = Scope(sources, windowed_aggregation=query.window is not None)
-    check_window(query, [source.source for source in sources])
+    check_window(query, [source.source for source in sources], transient=transient)
     if scope.is_join:
         check_sources(scope)
     names = ColumnNames(scope.all_names())
-    context = QueryContext(query, scope, names, functions, settings, sink, what)
+    context = QueryContext(query, scope, names, functions, settings, sink, what, transient)
     step, join_keys = _from(context)
     if join_keys is not None:
-        scope = scope.with_synthetic_key(join_keys.synthetic)
-        context = QueryContext(query, scope, names, functions, settings, sink, what)
-    return _planned(step, join_keys, context)
+        context = replace(context, scope=scope.with_synthetic_key(join_keys.synthetic))
+    return step, join_keys, context
 
 
-def _planned(step: Step, join_keys: JoinKeys | None, context: QueryContext) -> QueryPlan:
+@dataclass(frozen=True)
+class SelectedSteps:
+    """A query up to its projection.
+
+    Attributes:
+        step: the rows that SELECT reads.
+        items: of SELECT.
+        expressions: of the items, over these rows.
+        rule: for the key.
+    """
+
+    step: Step
+    items: Sequence[Item]
+    expressions: Sequence[Expression]
+    rule: KeyRule
+
+
+def selected_steps(step: Step, join_keys: JoinKeys | None, context: QueryContext) -> SelectedSteps:
+    """The clauses over the rows of FROM.
+
+    Raises:
+        StatementError: a rule is broken.
+    """
     query, scope = context.query, context.scope
-    columns, typing = step.rows.columns, context.typing
-    items = Projection(scope, context.names, typing, columns, query.partition_by is not None).items(query.select)
+    projection = Projection(
+        scope, context.names, context.typing, step.rows.columns, query.partition_by is not None, context.transient
+    )
+    items = projection.items(query.select)
     step = _where(step, context)
     if query.partition_by is None:
         rule = _source_rule(step, join_keys, context)
@@ -104,9 +147,9 @@ def _planned(step: Step, join_keys: JoinKeys | None, context: QueryContext) -> Q
     step, items = flat_map(step, items, context)
     if is_aggregation(items, context):
         step, expressions, rule = aggregated(step, items, context)
-        return _projected(step, items, expressions, rule, context)
+        return SelectedSteps(step, items, expressions, rule)
     check_emit(query)
-    return _projected(step, items, [scope.flatten(item.expression) for item in items], rule, context)
+    return SelectedSteps(step, items, [scope.flatten(item.expression) for item in items], rule)
 
 
 def _existing(catalog: Catalog, relation: SourceRelation) -> DataSource:

@@ -14,13 +14,13 @@ LONGEST_MS = 100_000 * 366 * DAY_MS
 """The longest duration of a window: 100,000 years."""
 
 
-def check_window(query: Query, sources: Sequence[DataSource]) -> None:
-    """Windows need groups of a stream; tables with windowed keys cannot be read.
+def check_window(query: Query, sources: Sequence[DataSource], *, transient: bool = False) -> None:
+    """Windows need groups of a stream; only queries whose result is not kept can read tables with windowed keys.
 
     Raises:
         StatementError: a rule is broken.
     """
-    if any(source.is_table and source.window is not None for source in sources):
+    if not transient and any(source.is_table and source.window is not None for source in sources):
         raise StatementError("WINDOWED_TABLE", "KSQL does not support persistent queries on windowed tables.")
     if query.window is None:
         return

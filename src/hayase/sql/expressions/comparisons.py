@@ -8,6 +8,7 @@ from typing import Any
 from hayase.sql.ast.expressions import (
     BigintLiteral,
     ColumnRef,
+    Comparison,
     ComparisonOperator,
     Expression,
     StringLiteral,
@@ -75,7 +76,7 @@ def conversions(
         raise StatementError(
             "INCOMPARABLE_TYPES",
             f"Cannot compare {expression_text(left)} ({left_type}) to {expression_text(right)} ({right_type}) with "
-            f"{_NAMES[operator]}.",
+            f"{_NAMES[operator]}.\nStatement: {expression_text(Comparison(operator, left, right))}",
             location=left.location,
         )
     return found

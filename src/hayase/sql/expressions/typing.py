@@ -207,8 +207,7 @@ class Typer:
             raise _error(
                 expression,
                 "UNSUPPORTED_ARITHMETIC",
-                f"Error processing expression: {expression_text(expression)}. "
-                f"Unsupported arithmetic types. {left or 'NULL'} {right or 'NULL'}",
+                f"Error processing expression: {expression_text(expression)}. {_unsupported(left, right)}",
             )
         return type_
 
@@ -368,3 +367,9 @@ class Typer:
 
 def _error(expression: Expression, condition: str, message: str, **context: Any) -> StatementError:
     return StatementError(condition, message, location=expression.location, **context)
+
+
+def _unsupported(left: SqlType | None, right: SqlType | None) -> str:
+    if left is None or right is None:
+        return f"Arithmetic on types {left or 'null'} and {right or 'null'} are not supported."
+    return f"Unsupported arithmetic types. {left} {right}"

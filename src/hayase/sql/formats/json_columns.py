@@ -98,7 +98,7 @@ class JsonRowsCodec(ColumnCodec):
                 if fields is None or column.name in fields
             ]
             frame = pl.DataFrame(made or None, height=len(values))
-            if None in twins:
+            if not made and None in twins:
                 return None
         except Exception:  # something does not fit, a null value is among them, or UNSET in a column
             return None

@@ -9,12 +9,15 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Windowed
+from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Produced
 from hayase.kernel.node.column_node import KEY, NULL
 from hayase.serde.protocol import Schema
-from hayase.sql.analysis.steps import Project
+from hayase.sql.analysis.steps import Aggregate, Filter, Project, Step
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.expressions.rows import RowProjection
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal import internal_value_serde
 from hayase.sql.formats.row_columns import can_be_a_column, column_schema, key_column_schema
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.plan.context import PlanContext, Stage, windowed_serde
@@ -25,6 +28,9 @@ from hayase.sql.plan.stateless import Row
 from hayase.sql.plan.timestamps import with_timestamps
 from hayase.sql.plan.vectorize import fields_result, reads_of, vectorized
 from hayase.topology.operators import VectorizedResult
+
+RESULT_STORE = "Project"
+"""Store of a table that no aggregation makes; the name does not change when a query is replaced."""
 
 
 class ProjectRow:
@@ -103,7 +109,7 @@ def _renamed_key(stage: Stage, source: DataSource) -> Callable[[Any, Any], Any]:
 
 
 def project(step: Project, stage: Stage, context: PlanContext) -> Stage:
-    """The columns of the result."""
+    """The columns of the result; those of a table are kept, unless they are made of a store of groups."""
     projection, expressions = context.compile_all(step.values, stage.rows.columns, "Select", "SELECT")
     names = [name for name, _ in step.values]
     mapper = vectorized(
@@ -117,8 +123,18 @@ def project(step: Project, stage: Stage, context: PlanContext) -> Stage:
     selected = [fields.get(column) for _, column in step.key]
     key_fields = stage.key_fields if None in selected else tuple(field for field in selected if field is not None)
     if stage.table is not None:
-        return Stage(step.rows, key_fields, stage.key_serde, table=stage.table.map_values(mapper))
+        values = [Column(name, step.rows.columns[name]) for name, _ in step.values]
+        kept: Materialized[Any, Any] | None = None
+        if not is_of_groups(step.input):
+            kept = Materialized.as_(RESULT_STORE).with_key_serde(stage.key_serde)
+            kept = kept.with_value_serde(internal_value_serde(values))
+        return Stage(step.rows, key_fields, stage.key_serde, table=stage.table.map_values(mapper, kept))
     return Stage(step.rows, key_fields, stage.key_serde, stage.of_stream.map_values(mapper))
+
+
+def is_of_groups(step: Step) -> bool:
+    """Whether the rows are those of an aggregation, filtered or not, whose store has them."""
+    return isinstance(step, Aggregate) or (isinstance(step, Filter) and is_of_groups(step.input))
 
 
 def _values_schema(names: Sequence[str], expressions: Sequence[GuardedExpression]) -> Schema | None:

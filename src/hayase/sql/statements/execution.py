@@ -28,7 +28,7 @@ class Execution:
         registry: the schema registry, if there is one.
         variables: by name.
         text: of the statement.
-        inferred: columns that the schema registry gave.
+        frozen: columns that the schema registry gave the same statements before.
         trusts_scripts: statements may have Python in them.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
@@ -44,7 +44,7 @@ class Execution:
     registry: Any
     variables: Mapping[str, str]
     text: str
-    inferred: InferredColumns = field(default_factory=InferredColumns)
+    frozen: InferredColumns = field(default_factory=InferredColumns)
     trusts_scripts: bool = False
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)

@@ -59,7 +59,7 @@ def register_result(source: DataSource, execution: Execution) -> None:
         if execution.registry is None:
             continue
         registering = partial(register_sink, format_, side, columns, source.topic, execution.registry)
-        if format_.property(SCHEMA_ID) is None:
+        if format_.property(SCHEMA_ID) is None or execution.resolved is not None:
             execution.to_register.append(registering)
         else:
             registering()
@@ -77,7 +77,7 @@ def _check_id(name: str, format_: FormatInfo, columns: Sequence[Column]) -> None
 def _inferred(format_: FormatInfo, side: Side, topic: str, execution: Execution) -> tuple[Column, ...]:
     if not supports_inference(format_.name) or execution.registry is None:
         return ()
-    return execution.inferred.of(
+    return execution.frozen.of(
         execution.text,
         format_,
         side,

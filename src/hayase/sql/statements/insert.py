@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hayase.sql.analysis.query import QueryPlan
@@ -118,7 +119,7 @@ def insert_values(statement: InsertValues, execution: Execution) -> StatementRes
         raise StatementError("INVALID_INSERT", "Cannot insert values into windowed stream/table!")
     names = _names(statement, target)
     values = _values(names, statement.values, target, execution)
-    return StatementResult("", records=(_record(target, values, execution),))
+    return StatementResult("", records=(record_of(target, values, execution.registry),))
 
 
 def _names(statement: InsertValues, target: DataSource) -> tuple[str, ...]:
@@ -178,13 +179,23 @@ def _value(name: str, expression: Expression, type_: SqlType, execution: Executi
         ) from error
 
 
-def _record(target: DataSource, values: dict[str, Any], execution: Execution) -> ProducedRecord:
+def record_of(target: DataSource, values: Mapping[str, Any], registry: Any) -> ProducedRecord:
+    """The record of a row.
+
+    Args:
+        target: the stream or table that it is for.
+        values: by column, ROWTIME included; those that are left out are null.
+        registry: the schema registry, if there is one.
+
+    Raises:
+        HayaseError: the values cannot be written in the formats of the target.
+    """
     key: Any = None
     if len(target.key) == 1:
         key = values.get(target.key[0].name)
     elif target.key:
         key = {column.name: values.get(column.name) for column in target.key}
     row = {column.name: values.get(column.name) for column in target.value}
-    keys = key_serde(target.key_format, target.key, topic=target.topic, registry=execution.registry)
-    rows = value_serde(target.value_format, target.value, topic=target.topic, registry=execution.registry)
+    keys = key_serde(target.key_format, target.key, topic=target.topic, registry=registry)
+    rows = value_serde(target.value_format, target.value, topic=target.topic, registry=registry)
     return ProducedRecord(target.topic, keys.serialize(key), rows.serialize(row), values.get(ROWTIME))

@@ -31,6 +31,8 @@ def parse_timestamp(text: str) -> int:
         days = date(int(year), int(month or 1), int(day or 1)).toordinal() - _EPOCH
     except ValueError as error:
         raise _bad(text, "timestamp", "a day of the calendar") from error
+    if hour == "24" and not any(int(part or 0) for part in (minute, second, fraction)):
+        days, hour = days + 1, "0"  # midnight at the end of the day
     return days * _DAY_MS + _milliseconds(text, hour or "0", minute, second, fraction) - _offset_ms(offset)
 
 

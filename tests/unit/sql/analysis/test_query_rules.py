@@ -46,7 +46,10 @@ def engine() -> SqlEngine:
         ("CREATE STREAM x AS SELECT k, NULL AS n FROM s;", "Can't infer a type of null."),
         ("CREATE STREAM x AS SELECT * FROM s WHERE v + 1;", "Should evaluate to boolean but is (V + 1) (INTEGER)"),
         ("CREATE STREAM x AS SELECT * FROM s WHERE v > 'a';", "Error in WHERE expression: Cannot compare"),
-        ("CREATE STREAM x AS SELECT * FROM s LIMIT 1;", "does not support LIMIT clause."),
+        (
+            "CREATE STREAM x AS SELECT * FROM s LIMIT 1;",
+            "CREATE STREAM AS SELECT statements don't support LIMIT clause.",
+        ),
         ("CREATE TABLE x AS SELECT * FROM s;", "Please use CREATE STREAM AS SELECT statement instead."),
         ("CREATE STREAM x AS SELECT * FROM t;", "Please use CREATE TABLE AS SELECT statement instead."),
         ("CREATE TABLE x AS SELECT * FROM wt;", "does not support persistent queries on windowed tables."),

@@ -6,7 +6,7 @@ import pytest
 
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
-from hayase.sql.settings import effective, topology_settings
+from hayase.sql.settings import effective, streams_config
 from hayase.sql.statements.topics import MemoryTopics
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');"
@@ -219,7 +219,7 @@ def test_a_setting_of_kafka_streams_that_hayase_has_not_is_taken_with_a_warning(
     (result,) = engine.script("SET 'ksql.streams.rocksdb.config.setter' = 'x';")
     assert result.warnings != ()
     (result,) = engine.script("SET 'ksql.streams.max.task.idle.ms' = '5';")
-    assert result.warnings == () and topology_settings(engine.settings)["max.task.idle.ms"] == "5"
+    assert result.warnings == () and streams_config(engine.settings)["max.task.idle.ms"] == "5"
 
 
 def test_alter_system_is_refused(engine: SqlEngine) -> None:
@@ -228,7 +228,7 @@ def test_alter_system_is_refused(engine: SqlEngine) -> None:
 
 def test_the_settings_of_the_application_come_from_those_of_ksqldb() -> None:
     settings = effective({"ksql.streams.num.stream.threads": 2, "ksql.fail.on.deserialization.error": "true"})
-    config = topology_settings(settings)
+    config = streams_config(settings)
     assert config["num.stream.threads"] == 2
     assert config["deserialization.exception.handler"] == "log_and_fail"
     assert config["auto.offset.reset"] == "latest"

@@ -1,0 +1,165 @@
+"""`hayase server`: ksqlDB's server: run, restore, user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hayase.app.stop_request import StopRequest
+from hayase.cli.options import (
+    BootstrapServers,
+    Config,
+    ConfigFile,
+    LogDir,
+    log_settings,
+    read_settings,
+)
+from hayase.cli.sql_run import registry_with, run
+from hayase.compiler.options import log_config
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+from hayase.core.logs import configure_logging
+from hayase.core.time import SystemClock
+from hayase.log.open import open_log_of_user
+
+_HELP = "A server for ksqlDB's SQL: REST interface, persistent, pull and push queries."
+
+server = typer.Typer(invoke_without_command=True, help=_HELP, rich_markup_mode=None)
+
+
+@server.callback()
+def run_server(
+    context: typer.Context,
+    listen: Annotated[
+        str | None, typer.Option("--listen", "-l", metavar="URL", help="Where it listens, e.g. http://127.0.0.1:8088.")
+    ] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run queries in this process, with bounded state, without Spark.")
+    ] = False,
+    queries_file: Annotated[
+        Path | None, typer.Option("--queries-file", metavar="FILE.sql", help="As `hayase sql run FILE.sql`.")
+    ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Serve until Ctrl-C; queries go on at the next start.
+
+    Without settings it listens at http://127.0.0.1:8088, with an embedded log and an embedded schema registry.
+
+    For example:
+
+        hayase server
+
+        hayase server --in-process --listen http://127.0.0.1:9000
+
+        hayase server -b localhost:9092 -c ksql.service.id=shop_
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if queries_file is not None:
+        run(queries_file, None, functions, config, config_file, False, log_dir, bootstrap_servers)
+        return
+    given = dict(_settings(config, config_file, log_dir, bootstrap_servers))
+    if listen is not None:
+        given["listeners"] = listen
+    if in_process:
+        given["hayase.server.in.process"] = "true"
+    _serve(given, functions or [])
+
+
+@server.command(short_help="Put the commands of a backup in place of the command topic.")
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="FILE", help="From ksql.metastore.backup.location.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace what is there without asking.")] = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Replace the command topic by a backup. Stop the server before.
+
+    Topics of streams and tables, and the state of queries, stay as they are.
+    """
+    from hayase.server.commands.log import CommandLog
+    from hayase.server.settings import ServerSettings
+
+    settings = ServerSettings.of(_settings(config, config_file, log_dir, bootstrap_servers))
+    try:
+        lines = backup.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError("BACKUP_NOT_FOUND", f"{backup} cannot be read: {error}") from error
+    if not yes:
+        typer.confirm(f"Replace {settings.command_topic} by {len(lines)} records of {backup}?", abort=True)
+    log = open_log_of_user(log_config(StreamsConfig(settings.runtime)))
+    try:
+        commands = CommandLog(log, settings.command_topic, SystemClock().now_ms)
+        count = commands.replace(lines)
+        commands.close()
+    finally:
+        log.close()
+    typer.echo(f"{count} records restored to {settings.command_topic}")
+
+
+@server.command(short_help="Print a line for the users file.")
+def user(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the user.")],
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="read, write or admin.")] = "read",
+    password: Annotated[
+        str, typer.Option("--password", prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for.")
+    ] = "",
+) -> None:
+    """Print a user with the hash of a password: a line for the file of hayase.server.users.file.
+
+    For example:
+
+        hayase server user ada --role write >> users
+    """
+    from hayase.server.security.users import Role, user_line
+
+    roles = {each.name.lower(): each for each in Role}
+    if role not in roles:
+        raise ConfigError("INVALID_USER", f"{role!r} is no role; there are {', '.join(roles)}")
+    typer.echo(user_line(name, roles[role], password))
+
+
+def _settings(
+    config: list[str] | None, config_file: Path | None, log_dir: Path | None, bootstrap_servers: str | None
+) -> Mapping[str, object]:
+    return {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
+
+
+def _serve(given: Mapping[str, object], functions: list[str]) -> None:
+    from hayase.server.server import open_server
+    from hayase.server.serving import serve
+    from hayase.server.settings import ServerSettings
+
+    settings = ServerSettings.of(given)
+    config = StreamsConfig(settings.runtime)
+    if config.log_format is None:
+        configure_logging(form="text", level=config.log_level or "WARNING", secrets=config.secrets)
+    context = open_server(settings, registry_with(functions))
+    try:
+        with StopRequest() as stop:
+            http = serve(context)
+            try:
+                where = "in this process" if settings.in_process else "on Spark, which is starting"
+                typer.echo(f"listening at {http.url} for ksqlDB's clients; queries run {where}; Ctrl-C stops")
+                if context.commands.problem is not None:
+                    typer.echo(f"DEGRADED: {context.commands.problem}", err=True)
+                while not stop.asked:
+                    stop.wait(0.25)
+            finally:
+                context.push_queries.close_all()
+                http.stop()
+    finally:
+        context.close()
+    typer.echo("stopped")

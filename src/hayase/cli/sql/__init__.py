@@ -1,0 +1,1 @@
+"""The shell of the SQL server: `hayase sql`."""

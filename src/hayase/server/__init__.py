@@ -1,0 +1,1 @@
+"""ksqlDB's server: statements and queries over HTTP."""

@@ -1,0 +1,163 @@
+"""The command topic: records with dense numbers, each written once, by one server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hayase.core.errors import CheckpointError, LogError
+from hayase.core.records import TopicPartition
+from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
+from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
+
+_BUNDLE = "commands"
+_CHECKPOINT = "commands"
+_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+class CommandLog:
+    """Reads and writes the command topic of a server.
+
+    Every record has a number. A record is written together with the number as a marker of the log: of two servers that
+    write the same number, one is refused, however that came about.
+
+    Args:
+        log: that has the topic.
+        topic: its name.
+        now_ms: the wall clock, for the timestamps of records.
+        backup_folder: where each record is copied to as well.
+    """
+
+    def __init__(self, log: Log, topic: str, now_ms: Callable[[], int], backup_folder: Path | None = None) -> None:
+        self.topic = topic
+        self._log = log
+        self._now_ms = now_ms
+        self._backup = None if backup_folder is None else backup_folder / f"{topic}.jsonl"
+        self._writer: EpochWriter | None = None
+        self._next_number = 0
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next record."""
+        return self._next_number
+
+    def open(self) -> list[Record]:
+        """All records; the topic is made if there is none.
+
+        Raises:
+            LogError: `COMMANDS_DAMAGED`: records are missing, or are not ours.
+        """
+        self._log.prepare_markers(self.topic)
+        last = self._log.markers(self.topic).get(_BUNDLE)
+        there = self._log.describe([self.topic]).get(self.topic)
+        if there is None:
+            if last is not None:
+                raise damaged(f"it is gone, and had {last.epoch + 1} records")
+            self._log.create_topic(self.topic, 1, _CONFIG)
+        elif there.partitions != 1:
+            raise damaged(f"it has {there.partitions} partitions instead of one")
+        records = [] if there is None else self._read()
+        for place, record in enumerate(records):
+            if record.number != place:
+                raise damaged(f"record {place} is missing; {record.number} follows")
+        known = -1 if last is None else last.epoch
+        if len(records) != known + 1:
+            raise damaged(f"it has {len(records)} records instead of {known + 1}")
+        self._next_number = len(records)
+        self._complete_backup(records)
+        return records
+
+    def append(self, record: Record) -> None:
+        """Write a record with the next number.
+
+        Raises:
+            LogError: `FENCED`: another server has written to the topic; others as the log raises them.
+        """
+        assert record.number == self._next_number, "records are numbered one after the other"
+        data = encoded(record)
+        marker = Marker(_CHECKPOINT, record.number, hashlib.sha256(data).hexdigest())
+        batch = OutputBatch(self.topic, [_key(record)], [data], [self._now_ms()])
+        if self._writer is None:
+            self._writer = self._log.writer()
+        try:
+            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], place=0)
+        except (CheckpointError, LogError) as error:
+            if error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED"):
+                raise LogError(
+                    "FENCED",
+                    f"another server writes to {self.topic}: give each server a ksql.service.id of its own, and start "
+                    "this one again",
+                ) from error
+            raise
+        self._next_number += 1
+        if self._backup is not None:
+            _append_line(self._backup, data)
+
+    def replace(self, lines: Sequence[bytes]) -> int:
+        """Make the records of a backup those of the topic; how many there are.
+
+        Raises:
+            LogError: `COMMANDS_DAMAGED`: they are no records of a command topic; nothing has changed.
+        """
+        records = [decoded(line) for line in lines]
+        for place, record in enumerate(records):
+            if record.number != place:
+                raise damaged(f"the backup has record {record.number} where {place} should be")
+        self.close()  # a writer remembers the marker that it wrote last
+        if self._log.describe([self.topic]):
+            self._log.delete_topic(self.topic)
+        self._log.delete_markers(self.topic)
+        self._log.prepare_markers(self.topic)
+        self._log.create_topic(self.topic, 1, _CONFIG)
+        self._next_number = 0
+        backup, self._backup = self._backup, None
+        for record in records:
+            self.append(record)
+        self._backup = backup
+        return len(records)
+
+    def close(self) -> None:
+        """Let go of the connection; calling it again does nothing."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _read(self) -> list[Record]:
+        partition = TopicPartition(self.topic, 0)
+        start = self._log.start_offsets([partition])[partition]
+        end = self._log.end_offsets([partition])[partition]
+        if start == end:
+            return []
+        reader = self._log.reader()
+        try:
+            return [decoded(value) for batch in reader.fetch(partition, start, end) for value in batch.values]
+        finally:
+            reader.close()
+
+    def _complete_backup(self, records: Sequence[Record]) -> None:
+        """Copy what an earlier run could not, or all if the backup is new or of other commands."""
+        if self._backup is None:
+            return
+        lines = [encoded(record) for record in records]
+        there = self._backup.read_bytes().splitlines() if self._backup.exists() else []
+        if there[: len(lines)] == lines[: len(there)] and len(there) <= len(lines):
+            missing = lines[len(there) :]
+        else:
+            self._backup.rename(self._backup.with_suffix(f".{self._now_ms()}.jsonl"))
+            missing = lines
+        for line in missing:
+            _append_line(self._backup, line)
+
+
+def _key(record: Record) -> bytes:
+    return (record.id if isinstance(record, Command) else f"outcome/{record.sequence}").encode()
+
+
+def _append_line(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(data + b"\n")
+
+
+__all__ = ["Command", "CommandLog", "Outcome"]

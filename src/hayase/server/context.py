@@ -1,0 +1,91 @@
+"""What all parts of a server have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hayase.core.time import SystemClock
+from hayase.log.protocol import Log
+from hayase.runtime.driver.lease import Lease
+from hayase.serde.registry import SchemaRegistry
+from hayase.server.commands.executor import CommandExecutor
+from hayase.server.hosts.protocol import QueryHost
+from hayase.server.inserts import RecordInserts
+from hayase.server.limits import PullLimits
+from hayase.server.local_run.tails import LogTails
+from hayase.server.overrides import checked_overrides
+from hayase.server.pull.prepared import PreparedLookups
+from hayase.server.pull.stores import QueryStores
+from hayase.server.push.running import PushQueries
+from hayase.server.security.users import Users
+from hayase.server.settings import ServerSettings
+from hayase.server.topics import LogTopics
+from hayase.sql.engine import SqlEngine
+from hayase.sql.settings import effective
+
+
+@dataclass
+class ServerContext:
+    """The server: its catalog, log, queries and limits (`QueryServices`).
+
+    Attributes:
+        settings: of the server.
+        log: of all topics.
+        topics: those of the log.
+        registry: the schema registry, if there is one.
+        engine: with the catalog.
+        tails: of the log.
+        host: that runs persistent queries.
+        commands: statements that change something.
+        inserts: records that statements and requests write.
+        push_queries: those that run.
+        pull_limits: how many pull queries there may be.
+        prepared_lookups: pull queries by key that were analyzed before.
+        users: with their roles; `None`: every request may do everything.
+        lease: held while the server runs; a second one of the same service id is not started.
+        started_s: when the server began, by a clock that only goes forward.
+    """
+
+    settings: ServerSettings
+    log: Log
+    topics: LogTopics
+    registry: SchemaRegistry | None
+    engine: SqlEngine
+    tails: LogTails
+    host: QueryHost
+    commands: CommandExecutor
+    inserts: RecordInserts
+    push_queries: PushQueries
+    pull_limits: PullLimits
+    users: Users | None = None
+    lease: Lease | None = None
+    prepared_lookups: PreparedLookups = field(default_factory=PreparedLookups)
+    started_s: float = field(default_factory=time.monotonic)
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    @property
+    def stores(self) -> QueryStores:
+        """The stores of persistent queries."""
+        return self.host
+
+    @property
+    def status(self) -> str:
+        """RUNNING, or DEGRADED: statements that change something are refused."""
+        return "RUNNING" if self.commands.problem is None else "DEGRADED"
+
+    def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
+        """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""
+        return effective(self.engine.settings, checked_overrides(overrides, self.settings))
+
+    def close(self) -> None:
+        """End all queries and let go of everything; persistent queries go on at the next start."""
+        self.push_queries.close_all()
+        self.host.close()
+        self.tails.close()
+        self.commands.close()
+        self.inserts.close()
+        self.log.close()
+        if self.lease is not None:
+            self.lease.__exit__(None, None, None)

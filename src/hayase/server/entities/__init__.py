@@ -1,0 +1,1 @@
+"""The JSON objects that statements answer, by their `@type`."""

@@ -1,0 +1,1 @@
+"""Where persistent queries run."""

@@ -1,0 +1,334 @@
+"""Queries that run on Spark: topologies of one shared runtime."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hayase.app.named_topology import NamedTopology
+from hayase.app.reset import reset_application
+from hayase.app.runtime_settings import topology_config
+from hayase.app.states import State
+from hayase.app.streams_runtime import StreamsRuntime
+from hayase.core.errors import HayaseError, StateError
+from hayase.log.protocol import Log
+from hayase.query.stores import StoreHandle
+from hayase.server.hosts.failures import Failures
+from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
+from hayase.server.pull.stores import AsOf
+from hayase.sql.errors import StatementError
+from hayase.sql.statements.results import PersistentQuery
+from hayase.state.stores.protocol import ByteStore
+
+_LOG = logging.getLogger("hayase.server.hosts")
+_WATCH_S = 0.5
+_SCAN_MAX_S = 60.0
+_START_MAX_S = 120.0
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
+_Work = Callable[[], None]
+
+
+@dataclass
+class _Hosted:
+    """A query that is to run."""
+
+    query: PersistentQuery
+    settings: Mapping[str, object]
+    failures: Failures
+    paused: bool
+    is_added: bool = False
+
+
+class SparkHost:
+    """Runs queries as topologies of a `StreamsRuntime` (`QueryHost`).
+
+    What is asked of it before Spark is there is done once it is. Changes are made one after the other in a thread of
+    their own.
+
+    Args:
+        settings: of the runtime.
+        log: of the topics.
+        now_ms: the wall clock.
+        retry_initial_ms: see Failures.
+        retry_max_ms: see Failures.
+        stop_timeout_s: how long an epoch may take to end.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        log: Log,
+        now_ms: Callable[[], int],
+        *,
+        retry_initial_ms: int,
+        retry_max_ms: int,
+        stop_timeout_s: float,
+    ) -> None:
+        self._settings = dict(settings)
+        self._log = log
+        self._now_ms = now_ms
+        self._retry_ms = retry_initial_ms, retry_max_ms
+        self._stop_timeout_s = stop_timeout_s
+        self._runtime = StreamsRuntime(settings, recall=False)
+        self._queries: dict[str, _Hosted] = {}
+        self._handles: dict[tuple[str, str], tuple[NamedTopology, StoreHandle]] = {}
+        self._lock = threading.RLock()
+        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._worker = threading.Thread(target=self._run_work, name="hayase-spark-host", daemon=True)
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="hayase-spark-watch", daemon=True)
+        self._problem: str | None = None
+        self._started = threading.Event()
+        """The start of the runtime has come to its end, good or bad."""
+
+    def start(self) -> None:
+        """See `QueryHost.start`."""
+        self._worker.start()
+        self._watcher.start()
+
+    def run(self, query: PersistentQuery, settings: Mapping[str, object], *, paused: bool = False) -> None:
+        """See `QueryHost.run`."""
+        with self._lock:
+            before = self._queries.get(query.id)
+            failures = Failures(self._now_ms, *self._retry_ms) if before is None else before.failures
+            hosted = self._queries[query.id] = _Hosted(query, settings, failures, paused)
+            hosted.is_added = before is not None and before.is_added
+        self._work.put(lambda: self._add(hosted))
+
+    def stop(self, query_id: str) -> None:
+        """See `QueryHost.stop`. Waits for the epoch at work, and for changes before."""
+        done = threading.Event()
+        errors: list[HayaseError] = []
+
+        def remove() -> None:
+            try:
+                self._remove(query_id)
+            except HayaseError as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        with self._lock:
+            hosted = self._queries.pop(query_id, None)
+            self._handles = {place: kept for place, kept in self._handles.items() if place[0] != query_id}
+            if hosted is not None and not hosted.is_added and not self._is_up():
+                return
+        self._work.put(remove)
+        if not self._is_up():  # its state goes when Spark is there, and before anything that comes later
+            return
+        if not done.wait(self._stop_timeout_s + 10):
+            raise StateError("QUERY_DOES_NOT_END", f"query {query_id} has not ended in {self._stop_timeout_s:.0f} s")
+        if errors:
+            raise errors[0]
+
+    def pause(self, query_id: str) -> None:
+        """See `QueryHost.pause`."""
+        hosted = self._queries.get(query_id)
+        if hosted is not None:
+            hosted.paused = True
+            self._work.put(lambda: self._set_paused(hosted))
+
+    def resume(self, query_id: str) -> None:
+        """See `QueryHost.resume`."""
+        hosted = self._queries.get(query_id)
+        if hosted is not None:
+            hosted.paused = False
+            self._work.put(lambda: self._set_paused(hosted))
+
+    def status(self, query_id: str) -> QueryStatus:
+        """See `QueryHost.status`."""
+        hosted = self._queries.get(query_id)
+        topology = self._topology(query_id)
+        if hosted is None:
+            return QueryStatus(QueryState.UNRESPONSIVE)
+        errors = tuple(hosted.failures.last)
+        if topology is None:
+            waits = hosted.failures.retry_at_ms is not None
+            return QueryStatus(QueryState.ERROR if waits else QueryState.UNRESPONSIVE, errors)
+        own = tuple(QueryFailure(each.timestamp_ms, str(each.error), "UNKNOWN") for each in topology.errors)
+        report = topology.progress()
+        return QueryStatus(
+            self._state_of(hosted, topology),
+            tuple(sorted({*errors, *own}, key=lambda failure: failure.time_ms))[-10:],
+            report.consumed,
+            report.produced,
+            None,
+            report.lag_records,
+        )
+
+    def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> SparkStore:
+        """See `QueryStores.open_store`."""
+        topology = self._topology(query_id)
+        if topology is None or topology.state not in (State.RUNNING, State.REBALANCING):
+            why = f": {self._problem}" if self._problem else ""
+            raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
+        try:
+            if as_of is not None:
+                return SparkStore(topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms))
+            return self._newest(query_id, topology, store)
+        except StateError as error:
+            if error.condition in ("NO_STATE", "STATE_NOT_THERE"):
+                raise StatementError(
+                    "NOT_READY", f"query {query_id} has no state yet: {error.message}. Try again later"
+                ) from error
+            raise
+
+    def _newest(self, query_id: str, topology: NamedTopology, store: str) -> SparkStore:
+        """A store by a handle that is kept, because opening one takes longer than a look-up."""
+        kept = self._handles.get((query_id, store))
+        if kept is not None and kept[0] is topology:
+            try:
+                return SparkStore(kept[1])
+            except StateError:  # what it is read from may have moved
+                del self._handles[query_id, store]
+        handle = topology.store(store)
+        opened = SparkStore(handle)
+        self._handles[query_id, store] = topology, handle
+        return opened
+
+    def problem(self) -> str | None:
+        """See `QueryHost.problem`."""
+        return self._problem
+
+    def close(self) -> None:
+        """See `QueryHost.close`."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._work.put(None)
+        if self._worker.is_alive():
+            self._started.wait(_START_MAX_S)  # Spark cannot be stopped while it starts
+        self._runtime.close(timedelta(seconds=self._stop_timeout_s))
+        for thread in (self._worker, self._watcher):
+            if thread.is_alive():
+                thread.join()
+
+    def _run_work(self) -> None:
+        try:
+            self._runtime.start()
+        except Exception as error:
+            self._problem = f"the runtime cannot be started: {error}"
+            _LOG.error("%s", self._problem, exc_info=not isinstance(error, HayaseError))
+            return
+        finally:
+            self._started.set()
+        while (work := self._work.get()) is not None and not self._closed.is_set():
+            try:
+                work()
+            except Exception as error:  # what failed is tried again, or its caller has the error
+                unexpected = not isinstance(error, HayaseError)
+                _LOG.warning("a change of the running queries has failed: %s", error, exc_info=unexpected)
+
+    def _add(self, hosted: _Hosted) -> None:
+        """Start a query, in place of its former definition."""
+        name = _name_of(hosted.query.id)
+        if self._queries.get(hosted.query.id) is not hosted:  # it was dropped or replaced meanwhile
+            return
+        hosted.failures.tried()
+        try:
+            if hosted.is_added:
+                self._runtime.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
+                hosted.is_added = False
+            if hosted.paused:
+                self._runtime.add_topology(name, hosted.query.topology, hosted.settings)
+                self._runtime.pause(name)
+            else:
+                self._runtime.add_topology(name, hosted.query.topology, hosted.settings)
+            hosted.is_added = True
+        except HayaseError as error:
+            hosted.failures.add(error)
+            _LOG.warning("query %s cannot be started: %s", hosted.query.id, error)
+
+    def _remove(self, query_id: str) -> None:
+        name = _name_of(query_id)
+        if name in self._runtime.topologies:
+            self._runtime.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
+        else:
+            reset_application(topology_config(self._settings, name, {}, None), self._log)
+
+    def _set_paused(self, hosted: _Hosted) -> None:
+        name = _name_of(hosted.query.id)
+        if hosted.is_added:
+            (self._runtime.pause if hosted.paused else self._runtime.resume)(name)
+
+    def _topology(self, query_id: str) -> NamedTopology | None:
+        return self._runtime.topologies.get(_name_of(query_id))
+
+    def _is_up(self) -> bool:
+        return self._runtime.state is State.RUNNING
+
+    @staticmethod
+    def _state_of(hosted: _Hosted, topology: NamedTopology) -> QueryState:
+        if topology.state in (State.ERROR, State.PENDING_ERROR) or hosted.failures.retry_at_ms is not None:
+            return QueryState.ERROR
+        if hosted.paused:
+            return QueryState.PAUSED
+        return QueryState.RUNNING if topology.state is State.RUNNING else QueryState.UNRESPONSIVE
+
+    def _watch(self) -> None:
+        """Note queries that have failed, and try them again when it is time."""
+        while not self._closed.wait(_WATCH_S):
+            if self._runtime.state is State.ERROR and self._runtime.error is not None:
+                self._problem = f"the runtime has failed: {self._runtime.error}"
+            with self._lock:
+                queries = list(self._queries.values())
+            for hosted in queries:
+                topology = self._topology(hosted.query.id)
+                failed = topology is not None and topology.state is State.ERROR
+                if failed and hosted.failures.retry_at_ms is None and topology is not None:
+                    hosted.failures.add(topology.error or StateError("QUERY_ENDED", "the query has ended by itself"))
+                if hosted.failures.is_due() and self._is_up():
+                    hosted.failures.tried()
+                    self._work.put(self._again(hosted, failed=failed))
+
+    def _again(self, hosted: _Hosted, *, failed: bool) -> _Work:
+        def restart() -> None:
+            if self._queries.get(hosted.query.id) is not hosted:
+                return
+            try:
+                self._runtime.restart(_name_of(hosted.query.id))
+            except HayaseError as error:
+                hosted.failures.add(error)
+
+        return restart if failed and hosted.is_added else lambda: self._add(hosted)
+
+
+class SparkStore:
+    """A store of a query that runs on Spark, at one epoch (`PinnedStore`).
+
+    Args:
+        handle: of the store.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+
+    is_live = False
+
+    def __init__(self, handle: StoreHandle) -> None:
+        self.spec = handle.spec
+        self._pinning: AbstractContextManager[tuple[int, Sequence[ByteStore]]] | None = handle.pinned(_SCAN_MAX_S)
+        self.epoch: int | None
+        self.epoch, self._partitions = self._pinning.__enter__()
+
+    @contextmanager
+    def reading(self) -> Iterator[Sequence[ByteStore]]:
+        """See `PinnedStore.reading`."""
+        yield self._partitions
+
+    def close(self) -> None:
+        """See `PinnedStore.close`."""
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.__exit__(None, None, None)
+
+
+def _name_of(query_id: str) -> str:
+    """A query's id as the name of a topology."""
+    return _UNNAMEABLE.sub(lambda found: f".{ord(found.group()):x}.", query_id)

@@ -1,0 +1,98 @@
+"""POST /inserts-stream: rows line by line, each acknowledged in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hayase.server.context import ServerContext
+from hayase.server.errors import BAD_REQUEST, BODY_TOO_LARGE, RequestError
+from hayase.server.http.access import require_role
+from hayase.server.http.errors import error_answer, error_response
+from hayase.server.json_inserts import RowInserts
+from hayase.server.security.users import Role
+
+DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+
+
+class _Target(msgspec.Struct):
+    target: str
+
+
+def routes(context: ServerContext) -> list[BaseRoute]:
+    """The endpoint."""
+    limit = context.settings.max_body_bytes
+
+    async def inserts_stream(request: Request) -> ASGIApp:
+        lines = _lines(request, limit)
+        try:
+            require_role(request.scope, Role.WRITE)
+            first = await anext(lines, b"")
+            try:
+                target = msgspec.json.decode(first, type=_Target).target
+            except msgspec.MsgspecError as error:
+                raise RequestError(
+                    BAD_REQUEST, "BAD_REQUEST", f"the first line is not {{\"target\": NAME}}: {error}"
+                ) from error
+            inserts = await asyncio.to_thread(RowInserts, context, target)
+        except Exception as error:
+            return error_response(error)
+        return _Acknowledgements(lines, inserts)
+
+    return [Route("/inserts-stream", inserts_stream, methods=["POST"])]
+
+
+class _Acknowledgements:
+    """Sends a line for each row while rows still come.
+
+    starlette's own streaming response reads the request too, to see that the client has gone, and would take rows away.
+    """
+
+    def __init__(self, lines: AsyncIterator[bytes], inserts: RowInserts) -> None:
+        self._lines = lines
+        self._inserts = inserts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", DELIMITED.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for line in _acknowledged(self._lines, self._inserts):
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _acknowledged(lines: AsyncIterator[bytes], inserts: RowInserts) -> AsyncIterator[bytes]:
+    """A line for each row; the first error is the last one."""
+    sequence = 0
+    try:
+        async for line in lines:
+            await asyncio.to_thread(inserts.insert, line)
+            yield msgspec.json.encode({"status": "ok", "seq": sequence}) + b"\n"
+            sequence += 1
+    except ClientDisconnect:
+        return
+    except Exception as error:
+        answer = error_answer(error)[1]
+        yield msgspec.json.encode({**answer, "status": "error", "seq": sequence}) + b"\n"
+
+
+async def _lines(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """The lines of a body as they come; a line has a bounded length, the body has not."""
+    rest = b""
+    async for chunk in request.stream():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield line
+        if len(rest) > limit:
+            raise RequestError(
+                BODY_TOO_LARGE,
+                "BODY_TOO_LARGE",
+                f"A row has more than {limit} bytes, which hayase.server.max.body.bytes allows",
+            )
+    if rest.strip():
+        yield rest

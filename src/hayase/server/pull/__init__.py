@@ -1,0 +1,1 @@
+"""Pull queries: answers from what is kept now."""

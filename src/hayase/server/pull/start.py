@@ -1,0 +1,161 @@
+"""Starting pull queries: analysis, what they read, the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+
+from hayase.server.pull.stream import stream_values
+from hayase.server.pull.table import TablePull
+from hayase.server.push.query import run_settings
+from hayase.server.row_streams import ComputedRows, ReadyRows
+from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
+from hayase.server.services import QueryServices
+from hayase.sql.analysis.planner_settings import is_true
+from hayase.sql.analysis.pull import MORE, STREAMS, USE_PUSH, PullPlan, analyze_pull
+from hayase.sql.analysis.push import PushPlan
+from hayase.sql.ast.queries import Query
+from hayase.sql.engine import PersistentQuery
+from hayase.sql.errors import StatementError
+from hayase.sql.plan.kept_table import kept_table
+from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
+
+_ID_BITS = 63
+OnClose = Callable[[], None]
+
+
+async def start_pull(
+    query: Query,
+    services: QueryServices,
+    settings: Mapping[str, object],
+    on_close: OnClose,
+    keep: Callable[[TablePull], None] = lambda pull: None,
+) -> RowStream:
+    """The answer of a pull query.
+
+    Args:
+        query: as parsed.
+        services: of the server.
+        settings: of the statement.
+        on_close: called once, when the answer is complete or its reader has gone.
+        keep: gets the look-up that the query is, if it is one.
+
+    Raises:
+        StatementError: the query breaks a rule, or what it reads is not there.
+    """
+    engine = services.engine
+    plan = analyze_pull(query, engine.catalog, engine.functions, settings)
+    if not plan.source.is_table:
+        return await _start_stream(plan, services, settings, on_close)
+    pull = _table_pull(plan, services, settings)
+    if plan.path.lookups is not None:
+        keep(pull)
+        return answer_lookup(pull, services, on_close)
+    pinned = await asyncio.to_thread(services.stores.open_store, pull.query_id, pull.kept.store.name)
+
+    def ended() -> None:
+        pinned.close()
+        on_close()
+
+    return ComputedRows(_header(plan, pinned.epoch), (RowBatch(rows) for rows in pull.batches(pinned)), ended)
+
+
+async def start_adhoc(
+    text: str, services: QueryServices, settings: Mapping[str, object], on_close: OnClose
+) -> RowStream:
+    """The answer of a query that only ad-hoc SQL can have.
+
+    Args:
+        text: of the query.
+        services: of the server.
+        settings: of the statement.
+        on_close: called once, when the answer is complete or its reader has gone.
+
+    Raises:
+        ParseFailedError: it is no SQL.
+        StatementError: it breaks a rule, or a table cannot be read.
+    """
+    from hayase.server.pull.adhoc import AdHocRun  # duckdb is slow to import
+    from hayase.server.pull.adhoc_sql import read_adhoc
+
+    def make_pull(plan: PullPlan) -> TablePull:
+        return _table_pull(plan, services, settings)
+
+    run = await asyncio.to_thread(lambda: AdHocRun(read_adhoc(text), services, make_pull))
+
+    def ended() -> None:
+        run.close()
+        on_close()
+
+    return ComputedRows(run.header, run.batches(), ended)
+
+
+def answer_lookup(pull: TablePull, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of a few keys, at once: that is cheaper than a thread.
+
+    Raises:
+        StatementError: the query that makes the table does not run yet.
+    """
+    pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
+    try:
+        return ReadyRows(_header(pull.plan, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
+    finally:
+        pinned.close()
+        on_close()
+
+
+def _table_pull(plan: PullPlan, services: QueryServices, settings: Mapping[str, object]) -> TablePull:
+    engine, name = services.engine, plan.source.name
+    query_id = engine.catalog.own_query(name)
+    query = engine.queries.get(query_id or "")
+    if query is None and plan.source.is_source:
+        query = next((each for each in engine.queries.values() if _keeps(each, name, services)), None)
+    kept = None if query is None else kept_table(query.topology, query.plan, plan.source)
+    if query is None or kept is None:
+        raise StatementError(
+            "NOT_QUERYABLE",
+            f"The `{name}` table isn't queryable. To derive a queryable table, you can do 'CREATE TABLE "
+            f"QUERYABLE_{name} AS SELECT * FROM {name}'.{MORE}{USE_PUSH}",
+        )
+    return TablePull.of(plan, query.id, kept, engine.functions, settings)
+
+
+def _keeps(query: PersistentQuery, source: str, services: QueryServices) -> bool:
+    """Whether a query only keeps the rows of a CREATE SOURCE TABLE."""
+    links = services.engine.catalog.queries.get(query.id)
+    return links is not None and links.writes is None and links.reads == (source,)
+
+
+async def _start_stream(
+    plan: PullPlan, services: QueryServices, settings: Mapping[str, object], on_close: OnClose
+) -> RowStream:
+    if not is_true(settings, STREAMS):
+        raise StatementError(
+            "PULL_DISABLED", f"Pull queries on streams are disabled. Set {STREAMS}=true to enable them.{USE_PUSH}"
+        )
+    push = PushPlan(plan.step, plan.items, plan.columns, (plan.source,), plan.limit)
+    engine = services.engine
+    topology = build_push_topology(push, engine.functions, settings, services.registry)
+    tails = services.tails
+    values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
+    return ComputedRows(_header(plan, None), _stream_batches(push, values), on_close)
+
+
+def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[RowBatch]:
+    read, left = rows_serde_of(plan).from_bytes, plan.limit
+    if left != 0:
+        for values in found:
+            if left is not None:
+                values = values[:left]
+                left -= len(values)
+            rows = [read(value) for value in values]
+            yield RowBatch([[each for name, each in row.items() if name != TOMBSTONE] for row in rows])
+            if left == 0:
+                break
+    yield RowBatch(final_message=LIMIT_REACHED if left == 0 else QUERY_COMPLETED)
+
+
+def _header(plan: PullPlan, epoch: int | None) -> RowHeader:
+    columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
+    return RowHeader(f"query_{secrets.randbits(_ID_BITS)}", columns, epoch, has_end=not plan.source.is_table)

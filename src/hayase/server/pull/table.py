@@ -1,0 +1,165 @@
+"""Pull queries of tables: from the entries of a store to rows of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from hayase.core.records import Windowed
+from hayase.core.windows import window_from
+from hayase.serde.murmur2 import partition_for_key
+from hayase.server.pull.stores import PinnedStore
+from hayase.sql.analysis.access_path import FIRST_MS, LAST_MS, AccessPath, KeyLookup, KeyRange
+from hayase.sql.analysis.pull import PullPlan
+from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.plan.kept_table import KeptTable
+from hayase.sql.plan.processing_log import log_failure
+from hayase.state.stores.key_value import ReadOnlyKeyValueStore
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.session import ReadOnlySessionStore
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.views import ReadOnlyView, as_kind, open_read_only_view
+from hayase.state.stores.window import ReadOnlyWindowStore
+
+BATCH_ROWS = 1_000
+Entry = tuple[Any, Any]
+"""Key, with its window, and value, with its timestamp where the store has one."""
+
+
+@dataclass(frozen=True)
+class TablePull:
+    """A pull query of a table, compiled.
+
+    Attributes:
+        plan: of the query.
+        query_id: the query that makes the table.
+        kept: where its rows are.
+        predicate: what a row has to pass.
+        projection: the columns of the answer.
+    """
+
+    plan: PullPlan
+    query_id: str
+    kept: KeptTable
+    predicate: RowExpression | None
+    projection: RowProjection
+
+    @classmethod
+    def of(
+        cls,
+        plan: PullPlan,
+        query_id: str,
+        kept: KeptTable,
+        functions: FunctionRegistry,
+        settings: Mapping[str, object],
+    ) -> TablePull:
+        """Compile a plan; raises StatementError for an expression that cannot be computed."""
+        columns = plan.rows.columns
+        predicate = None if plan.where is None else compile_row(plan.where, columns, functions, settings)
+        projection = compile_projection(plan.items, columns, functions, settings)
+        projection.report = _log_select
+        return cls(plan, query_id, kept, predicate, projection)
+
+    def batches(self, pinned: PinnedStore) -> Iterator[list[list[Any]]]:
+        """The rows of the answer in batches; of a live store, they are all computed before the first is given."""
+        if not pinned.is_live:
+            with pinned.reading() as partitions:
+                yield from self._batched(self._entries(pinned.spec, partitions))
+            return
+        with pinned.reading() as partitions:
+            found = list(self._entries(pinned.spec, partitions))
+        yield from self._batched(found)
+
+    def _batched(self, entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
+        rows = self._rows(entries)
+        if self.plan.limit is not None:
+            rows = islice(rows, self.plan.limit)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            yield batch
+
+    def _rows(self, entries: Iterable[Entry]) -> Iterator[list[Any]]:
+        row_of, predicate, projection = self.kept.row_of, self.predicate, self.projection
+        for key, value in entries:
+            timestamp_ms = None
+            if isinstance(value, ValueAndTimestamp):
+                value, timestamp_ms = value.value, value.timestamp_ms
+            row = row_of(key, value, timestamp_ms)
+            if row is not None and (predicate is None or _holds(predicate, row)):
+                yield list(projection(row).values())
+
+    def _entries(self, spec: StoreSpec, partitions: Sequence[ByteStore]) -> Iterator[Entry]:
+        views = [open_read_only_view(spec, partition) for partition in partitions]
+        path = self._usable_path(spec)
+        if path.lookups is not None:
+            return chain.from_iterable(self._looked_up(lookup, spec, views) for lookup in path.lookups)
+        if path.range is not None:
+            return chain.from_iterable(_in_range(path.range, view) for view in views)
+        return chain.from_iterable(map(_all, views))
+
+    def _usable_path(self, spec: StoreSpec) -> AccessPath:
+        """The plan's path; all rows, if the store does not have keys in the order, or form, that it needs."""
+        path = self.plan.path
+        if self.kept.is_windowed and not spec.windowed:
+            return AccessPath()
+        if path.range is not None and not _is_in_order_of_text(spec.key_serde.to_bytes):
+            return AccessPath()
+        return path
+
+    def _looked_up(self, lookup: KeyLookup, spec: StoreSpec, views: Sequence[ReadOnlyView]) -> list[Entry]:
+        """The entries of a key: of the partition that it should be in, else of another one.
+
+        A topic may be written with another partitioner, or its keys with another schema than those of the store.
+        """
+        key = self.kept.key_of(dict(lookup.key))
+        data = spec.key_serde.to_bytes(key)
+        place = partition_for_key(data, len(views)) if len(views) > 1 else 0
+        for view in (views[place], *views[:place], *views[place + 1 :]):
+            found = _entries_of_key(view, key, lookup, spec)
+            if found:
+                return found
+        return []
+
+
+def _entries_of_key(view: ReadOnlyView, key: Any, lookup: KeyLookup, spec: StoreSpec) -> list[Entry]:
+    if isinstance(view, ReadOnlyKeyValueStore):
+        value = view.get(key)
+        return [] if value is None else [(key, value)]
+    if isinstance(view, ReadOnlySessionStore):
+        return list(view.fetch(key))
+    windows = as_kind(view, ReadOnlyWindowStore).fetch(key, max(lookup.start_from_ms, FIRST_MS), lookup.start_to_ms)
+    size_ms = spec.window_size_ms or 0
+    return [(Windowed(key, window_from(start, size_ms)), value) for start, value in windows]
+
+
+def _holds(predicate: RowExpression, row: Mapping[str, Any]) -> bool:
+    """Whether a row passes; one for which the condition fails does not."""
+    try:
+        return predicate(row) is True
+    except Exception as error:  # a function of a user may raise anything
+        log_failure("WHERE", "condition of a pull query", error)
+        return False
+
+
+def _log_select(name: str, error: Exception) -> None:
+    log_failure("SELECT", name, error)
+
+
+def _is_in_order_of_text(to_bytes: Callable[[Any], bytes]) -> bool:
+    """Whether keys are written as their text alone, so that they are in order of it."""
+    return to_bytes("a") == b"a"
+
+
+def _in_range(wanted: KeyRange, view: ReadOnlyView) -> Iterator[Entry]:
+    return iter(as_kind(view, ReadOnlyKeyValueStore).range(wanted.low, wanted.high))
+
+
+def _all(view: ReadOnlyView) -> Iterator[Entry]:
+    if isinstance(view, ReadOnlyWindowStore):
+        return iter(view.fetch_all(FIRST_MS, LAST_MS))
+    if isinstance(view, ReadOnlySessionStore):
+        return iter(view.all())
+    return iter(as_kind(view, ReadOnlyKeyValueStore).all())

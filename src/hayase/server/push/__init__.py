@@ -1,0 +1,1 @@
+"""Push queries: rows as they come, until their reader has enough."""

@@ -1,0 +1,134 @@
+"""Making a server's parts of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from hayase.app.sql_settings import query_settings
+from hayase.compiler.options import log_config
+from hayase.core.config import StreamsConfig
+from hayase.core.time import SystemClock
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.runtime.driver.lease import lease_for
+from hayase.serde.registry import SchemaRegistry
+from hayase.server.commands.executor import CommandExecutor
+from hayase.server.commands.log import CommandLog
+from hayase.server.context import ServerContext
+from hayase.server.hosts.in_process import InProcessHost
+from hayase.server.hosts.protocol import QueryHost
+from hayase.server.hosts.spark import SparkHost
+from hayase.server.inserts import RecordInserts
+from hayase.server.limits import PullLimits
+from hayase.server.local_run.tails import LogTails
+from hayase.server.push.running import PushQueries
+from hayase.server.security.users import Users
+from hayase.server.settings import ServerSettings
+from hayase.server.topics import LogTopics
+from hayase.sql.engine import SqlEngine
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.storage.posix_blobs import PosixBlobs
+
+
+def open_server(
+    settings: ServerSettings,
+    functions: FunctionRegistry | None = None,
+    *,
+    log: Log | None = None,
+    registry: SchemaRegistry | None = None,
+) -> ServerContext:
+    """A server that has replayed its commands and begun to run its queries; `close` ends it.
+
+    Args:
+        settings: of the server.
+        functions: all functions; by default those of ksqlDB.
+        log: instead of that of the settings.
+        registry: instead of that of the settings.
+
+    Raises:
+        LeaseHeldError: a server of the same service id runs with that state folder.
+        HayaseError: the log cannot be opened.
+    """
+    config = StreamsConfig(settings.runtime)
+    users = None if settings.users_file is None else Users(settings.users_file)
+    with ExitStack() as opened:
+        lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
+        opened.enter_context(lease)
+        log = open_log(log_config(config)) if log is None else log
+        opened.callback(log.close)
+        context = _opened(settings, config, functions, log, registry or _registry(settings, config), users)
+        context.lease = lease
+        opened.pop_all()
+    return context
+
+
+def _opened(
+    settings: ServerSettings,
+    config: StreamsConfig,
+    functions: FunctionRegistry | None,
+    log: Log,
+    registry: SchemaRegistry,
+    users: Users | None,
+) -> ServerContext:
+    now_ms = SystemClock().now_ms
+    topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics)
+    engine = SqlEngine(settings.sql, functions, registry, topics)
+    tails = LogTails(log)
+    host = _host(settings, log, tails)
+    command_log = CommandLog(log, settings.command_topic, now_ms, settings.backup_folder)
+
+    def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
+        return query_settings(given, settings.topologies)
+
+    commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
+    context = ServerContext(
+        settings=settings,
+        log=log,
+        topics=topics,
+        registry=registry,
+        engine=engine,
+        tails=tails,
+        host=host,
+        commands=commands,
+        inserts=RecordInserts(log, topics, now_ms),
+        push_queries=PushQueries(settings.max_push_queries),
+        pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second),
+        users=users,
+    )
+    commands.recover()
+    host.start()
+    return context
+
+
+def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
+    now_ms = SystemClock().now_ms
+    if settings.in_process:
+        return InProcessHost(
+            log,
+            tails,
+            str(settings.runtime["application.id"]),
+            now_ms,
+            retry_initial_ms=settings.retry_initial_ms,
+            retry_max_ms=settings.retry_max_ms,
+            state_bytes_max=settings.local_state_bytes,
+        )
+    return SparkHost(
+        settings.runtime,
+        log,
+        now_ms,
+        retry_initial_ms=settings.retry_initial_ms,
+        retry_max_ms=settings.retry_max_ms,
+        stop_timeout_s=settings.shutdown_timeout_ms / 1000,
+    )
+
+
+def _registry(settings: ServerSettings, config: StreamsConfig) -> SchemaRegistry:
+    """The schema registry of the settings; else the embedded one, in the folder of the log or of the state."""
+    url = settings.registry_url or config.schema_registry.get("url")
+    if url:
+        return SchemaRegistry(str(url))
+    base = Path(config.state_dir) if config.bootstrap_servers else Path(config.log_dir)
+    return EmbeddedSchemaRegistry.in_folder(base / "schemas")

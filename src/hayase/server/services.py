@@ -1,0 +1,34 @@
+"""What queries need of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hayase.server.local_run.tails import LogTails
+from hayase.server.pull.stores import QueryStores
+from hayase.sql.engine import SqlEngine
+
+
+class QueryServices(Protocol):
+    """What pull and push queries need of the server that they run in.
+
+    Attributes:
+        engine: with the catalog, the persistent queries, the functions.
+        registry: the schema registry, if there is one.
+        tails: of the log.
+        stores: of persistent queries.
+    """
+
+    engine: SqlEngine
+    registry: Any
+    tails: LogTails
+
+    @property
+    def stores(self) -> QueryStores:
+        """The stores of persistent queries."""
+        ...
+
+    def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
+        """The settings that count for one statement: those of the server, and of the request over them."""
+        ...

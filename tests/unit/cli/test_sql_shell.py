@@ -1,0 +1,200 @@
+"""The shell of the SQL server."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from hayase.cli.sql.completion import SqlCompleter
+from hayase.cli.sql.output import Output, OutputFormat
+from hayase.cli.sql.shell import LeaveShell, Shell, is_complete
+from hayase.client import SqlClient
+
+_ROWS = (
+    '[{"header":{"queryId":"q1","schema":"`ID` STRING, `V` BIGINT"}},\n'
+    '{"row":{"columns":["a, b",1]}},\n{"finalMessage":"Limit Reached"}]\n'
+)
+_STREAMS = {
+    "@type": "streams",
+    "streams": [
+        {"name": "ORDERS", "topic": "orders", "keyFormat": "KAFKA", "valueFormat": "JSON", "isWindowed": False}
+    ],
+}
+_SOURCE = {
+    "@type": "sourceDescription",
+    "sourceDescription": {
+        "name": "ORDERS",
+        "extended": False,
+        "fields": [{"name": "ID", "schema": {"type": "STRING"}, "type": "KEY"}],
+    },
+}
+
+
+class _Fixture:
+    """A shell whose server answers what tests need."""
+
+    def __init__(self, format_: OutputFormat = OutputFormat.TABULAR) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.sent: list[str] = []
+        client = SqlClient("http://server", transport=httpx2.MockTransport(self._answer))
+        output = Output(self.out, self.err, format_, width=41)
+        self.shell = Shell(client, output, lambda url: client, lambda: iter(["SHOW TABLES;"]))
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/query-stream":
+            self.sent.append(json.loads(request.content)["sql"])
+            return httpx2.Response(200, text=_ROWS)
+        if request.url.path == "/query":
+            return httpx2.Response(200, text="line 1\n\nline 2\n")
+        if request.url.path.startswith("/is_valid_property"):
+            return httpx2.Response(200, json=True)
+        if request.url.path == "/info":
+            return httpx2.Response(200, json={"KsqlServerInfo": {"version": "0.29.0"}})
+        text = json.loads(request.content)["ksql"]
+        self.sent.append(text)
+        if "BAD" in text:
+            message = "line 2:3: Syntax Error"
+            return httpx2.Response(400, json={"error_code": 40001, "message": message, "statementText": text})
+        if text.startswith("DESCRIBE"):
+            return httpx2.Response(200, json=[_SOURCE])
+        return httpx2.Response(200, json=[_STREAMS] if text.startswith("LIST") else [])
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.getvalue().splitlines()
+
+
+def test_rows_are_a_table_that_ends_with_its_message() -> None:
+    fixture = _Fixture()
+    assert fixture.shell.run("SELECT * FROM t EMIT CHANGES LIMIT 1;")
+    assert fixture.lines == [
+        "+-------------------+-------------------+",
+        "| ID                | V                 |",
+        "+-------------------+-------------------+",
+        "| a, b              | 1                 |",
+        "Limit Reached",
+    ]
+
+
+def test_rows_as_json_are_objects() -> None:
+    fixture = _Fixture(OutputFormat.JSON)
+    fixture.shell.run("SELECT * FROM t;")
+    assert [json.loads(line) for line in fixture.lines] == [{"ID": "a, b", "V": 1}]
+
+
+def test_rows_as_csv_are_quoted_where_they_must_be() -> None:
+    fixture = _Fixture(OutputFormat.CSV)
+    fixture.shell.run("SELECT * FROM t;")
+    assert fixture.lines == ["ID,V", '"a, b",1']
+
+
+def test_lists_are_tables() -> None:
+    fixture = _Fixture()
+    fixture.shell.run("LIST STREAMS;")
+    assert fixture.lines[0].startswith("Stream Name | Kafka Topic")
+    assert fixture.lines[2].startswith("ORDERS      | orders")
+
+
+def test_several_statements_are_executed_one_after_the_other() -> None:
+    fixture = _Fixture()
+    fixture.shell.run("CREATE STREAM a (x INT) WITH (kafka_topic='a', value_format='JSON'); SELECT * FROM a;")
+    assert [text.split()[0] for text in fixture.sent] == ["CREATE", "SELECT"]
+
+
+def test_an_error_is_shown_under_its_position_and_ends_the_text() -> None:
+    fixture = _Fixture()
+    assert not fixture.shell.run("DROP STREAM\n  BAD;\nLIST STREAMS;")
+    assert fixture.err.getvalue().splitlines() == ["  BAD;", "  ^", "line 2:3: Syntax Error"]
+    assert len(fixture.sent) == 1
+
+
+def test_settings_and_variables_are_those_of_the_shell() -> None:
+    fixture = _Fixture()
+    fixture.shell.run("SET 'auto.offset.reset'='earliest'; DEFINE x = '1';")
+    assert fixture.shell.client.properties == {"auto.offset.reset": "earliest"}
+    assert fixture.shell.client.variables == {"x": "1"}
+    fixture.shell.run("UNSET 'auto.offset.reset'; UNDEFINE x;")
+    assert fixture.shell.client.properties == fixture.shell.client.variables == {}
+
+
+def test_a_script_runs_the_scripts_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "outer.sql").write_text("RUN SCRIPT 'inner/a.sql';")
+    (tmp_path / "inner" / "a.sql").write_text("RUN SCRIPT 'b.sql';")
+    (tmp_path / "inner" / "b.sql").write_text("LIST STREAMS;")
+    fixture = _Fixture()
+    assert fixture.shell.run(f"RUN SCRIPT '{tmp_path}/outer.sql';")
+    assert fixture.sent == ["LIST STREAMS;"]
+
+
+def test_a_script_that_runs_itself_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("RUN SCRIPT 'a.sql';")
+    fixture = _Fixture()
+    assert not fixture.shell.run(f"RUN SCRIPT '{tmp_path}/a.sql';")
+    assert "run each other" in fixture.err.getvalue()
+
+
+def test_spool_writes_to_a_file_as_well(tmp_path: Path) -> None:
+    fixture = _Fixture()
+    fixture.shell.command(f"SPOOL '{tmp_path}/out.txt'")
+    fixture.shell.run("LIST STREAMS;")
+    fixture.shell.command("SPOOL OFF")
+    assert "ORDERS" in (tmp_path / "out.txt").read_text()
+
+
+def test_lines_of_print_are_shown_without_the_empty_ones() -> None:
+    fixture = _Fixture()
+    fixture.shell.run("PRINT orders;")
+    assert fixture.lines == ["line 1", "line 2"]
+
+
+@pytest.mark.parametrize("line", ["exit", "QUIT;", "Exit"])
+def test_exit_leaves_the_shell(line: str) -> None:
+    with pytest.raises(LeaveShell):
+        _Fixture().shell.command(line)
+
+
+@pytest.mark.parametrize("line", ["HELP", "VERSION", "HISTORY", "OUTPUT json", "SERVER", "CLEAR"])
+def test_commands_are_no_statements(line: str) -> None:
+    fixture = _Fixture()
+    assert fixture.shell.command(line)
+    assert fixture.sent == []
+
+
+def test_a_wrong_output_format_is_an_error_and_changes_nothing() -> None:
+    fixture = _Fixture()
+    fixture.shell.command("OUTPUT xml")
+    assert fixture.shell.output.format is OutputFormat.TABULAR
+    assert "xml" in fixture.err.getvalue().lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("", True),
+        ("HELP", True),
+        ("SELECT 1", False),
+        ("SELECT 1;", True),
+        ("SELECT 'a;", False),
+        ("SELECT 1; SELECT", False),
+        ("SELECT 1; -- done", True),
+        ("SELECT ?", True),
+        ("RUN SCRIPT 'a.sql'", True),
+    ],
+)
+def test_a_statement_is_complete_with_its_semicolon(text: str, complete: bool) -> None:
+    assert is_complete(text) is complete
+
+
+def test_behind_from_sources_are_offered() -> None:
+    completer = SqlCompleter(_Fixture().shell)
+    assert list(completer.words("SELECT * FROM o", "SELECT * FROM o")) == [("ORDERS", "source")]
+
+
+def test_columns_of_sources_that_are_named_are_offered() -> None:
+    completer = SqlCompleter(_Fixture().shell)
+    assert ("ID", "column of ORDERS") in list(completer.words("SELECT i", "SELECT i FROM orders"))

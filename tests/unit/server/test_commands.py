@@ -1,0 +1,235 @@
+"""Commands: written, carried out once, replayed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.unit.server.command_servers import client_of, execute, ksql, rows, server_in, settings_in, wait_until
+
+from hayase.core.errors import LeaseHeldError, LogError
+from hayase.core.records import TopicPartition
+from hayase.core.time import SystemClock
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.server.commands.log import CommandLog
+from hayase.server.commands.records import Command, Outcome
+from hayase.server.errors import RequestError
+from hayase.server.hosts.protocol import QueryState
+from hayase.server.server import open_server
+from hayase.sql.errors import StatementError
+
+STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);"
+TABLE = "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+
+
+def test_a_restart_has_the_catalog_the_queries_and_their_state(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        ksql(client, STREAM + TABLE + "INSERT INTO s VALUES ('a', 1); INSERT INTO s VALUES ('a', 2);")
+        wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 2]])
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        assert list(context.engine.catalog.sources) == ["S", "T"]
+        assert context.commands.last_sequence == 1
+        wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 2]])
+
+
+def test_a_restart_writes_nothing_twice(tmp_path: Path) -> None:
+    written = [TopicPartition("T", 0), TopicPartition("T", 1)]
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        ksql(client, STREAM + TABLE + "INSERT INTO s VALUES ('a', 1); INSERT INTO s VALUES ('a', 2);")
+        wait_until(lambda: sum(context.log.end_offsets(written).values()) == 2)
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        ksql(client, "INSERT INTO s VALUES ('a', 3);")
+        wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 3]])
+        wait_until(lambda: sum(context.log.end_offsets(written).values()) == 3)
+
+
+def test_a_paused_query_is_paused_after_a_restart(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + TABLE + "PAUSE CTAS_T_0;")
+    with server_in(tmp_path) as context:
+        assert context.host.status("CTAS_T_0").state is QueryState.PAUSED
+        execute(context, "RESUME CTAS_T_0;")
+        wait_until(lambda: context.host.status("CTAS_T_0").state is QueryState.RUNNING)
+
+
+def test_numbers_of_commands_are_dense_and_go_on_after_a_restart(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        assert [each.sequence for each in execute(context, STREAM + TABLE)] == [0, 1]
+    with server_in(tmp_path) as context:
+        assert [each.sequence for each in execute(context, "CREATE TYPE a AS INT;")] == [2]
+
+
+def test_ids_of_queries_go_on_after_a_restart(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + TABLE + "TERMINATE CTAS_T_0; DROP TABLE t;")
+    with server_in(tmp_path) as context:
+        assert execute(context, TABLE)[0].status.query_id == "CTAS_T_1"
+
+
+def test_a_statement_that_breaks_a_rule_is_not_written(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        with pytest.raises(StatementError, match="NOPE"):
+            execute(context, "CREATE STREAM x AS SELECT * FROM nope;")
+        assert context.commands.last_sequence == -1
+
+
+def test_a_command_whose_effects_are_refused_changes_nothing_now_and_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server_in(tmp_path) as context:
+
+        def refuse(topic: str, partitions: int, replicas: int) -> None:
+            raise LogError("BROKER_AWAY", "no topic today")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(context.topics, "create", refuse)
+            with pytest.raises(LogError, match="no topic today"):
+                execute(context, STREAM)
+        assert context.commands.statuses.all()["stream/`S`/create"].status == "ERROR"
+        assert not context.engine.catalog.sources
+    with server_in(tmp_path) as context:
+        assert not context.engine.catalog.sources
+        assert context.commands.statuses.all()["stream/`S`/create"].message == "no topic today"
+        assert execute(context, STREAM)[0].sequence == 1
+
+
+def test_columns_of_the_registry_are_part_of_the_command(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', format='AVRO', partitions=1);")
+        execute(context, "CREATE STREAM again WITH (kafka_topic='s', format='AVRO');")
+        before = context.engine.catalog.find("AGAIN")
+    shutil.rmtree(tmp_path / "log" / "schemas")
+    with server_in(tmp_path) as context:
+        assert context.engine.catalog.find("AGAIN") == before
+        assert context.commands.problem is None
+
+
+def test_a_topic_that_was_made_again_is_not_deleted_by_the_replay_of_a_drop(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + "DROP STREAM s DELETE TOPIC;")
+        assert "s" not in context.topics.names()
+        context.log.create_topic("s", 1)
+    with server_in(tmp_path) as context:
+        assert "s" in context.topics.names()
+
+
+def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    with server_in(tmp_path) as first, server_in(tmp_path, state_dir=elsewhere) as second:
+        execute(first, "CREATE TYPE a AS INT;")
+        with pytest.raises(RequestError, match="another server writes") as caught:
+            execute(second, "CREATE TYPE b AS INT;")
+        assert caught.value.code == 50302
+        assert second.status == "DEGRADED"
+        assert execute(first, "CREATE TYPE c AS INT;")[0].sequence == 1
+
+
+def test_a_second_server_with_the_same_state_is_not_started(tmp_path: Path) -> None:
+    with server_in(tmp_path), pytest.raises(LeaseHeldError, match="running already"):
+        open_server(settings_in(tmp_path))
+    with server_in(tmp_path) as context:
+        assert context.status == "RUNNING"
+
+
+@pytest.mark.parametrize("damage", ["foreign", "gone", "more"])
+def test_a_damaged_command_topic_degrades_the_server(tmp_path: Path, damage: str) -> None:
+    topic = settings_in(tmp_path).command_topic
+    with server_in(tmp_path) as context:
+        execute(context, "CREATE TYPE a AS INT; CREATE TYPE b AS INT;")
+        if damage == "gone":
+            context.log.delete_topic(topic)
+        else:
+            value = b"hello" if damage == "foreign" else b'{"record":"outcome","number":9,"sequence":1}'
+            writer = context.log.writer()
+            writer.append([OutputBatch(topic, [None], [value], [0])])
+            writer.close()
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        assert client.get("/info").json()["KsqlServerInfo"]["serverStatus"] == "DEGRADED"
+        response = client.post("/ksql", json={"ksql": "CREATE TYPE c AS INT;"})
+        assert response.status_code == 503
+        assert response.json()["error_code"] == 50302
+        assert response.headers["retry-after"] == "10"
+        assert ksql(client, "SHOW STREAMS;")[0]["streams"] == []
+
+
+def test_a_backup_brings_the_commands_back(tmp_path: Path) -> None:
+    backups = tmp_path / "backup"
+    settings = settings_in(tmp_path)
+    with server_in(tmp_path, ksql_metastore_backup_location=backups) as context:
+        execute(context, STREAM + "CREATE TYPE a AS INT;")
+        context.log.delete_topic(settings.command_topic)
+    log = open_log(LogConfig("embedded", str(tmp_path / "log")))
+    commands = CommandLog(log, settings.command_topic, SystemClock().now_ms)
+    assert commands.replace((backups / f"{settings.command_topic}.jsonl").read_bytes().splitlines()) == 4
+    commands.close()
+    log.close()
+    with server_in(tmp_path) as context:
+        assert context.status == "RUNNING"
+        assert list(context.engine.catalog.sources) == ["S"]
+        assert list(context.engine.catalog.types) == ["A"]
+
+
+def test_a_backup_that_is_none_replaces_nothing(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    with server_in(tmp_path) as context:
+        execute(context, "CREATE TYPE a AS INT;")
+        commands = CommandLog(context.log, settings.command_topic, SystemClock().now_ms)
+        with pytest.raises(LogError, match="is no command"):
+            commands.replace([b"hello"])
+        assert len(commands.open()) == 2
+
+
+def test_a_command_holds_no_secret(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM)
+        commands = CommandLog(context.log, context.settings.command_topic, SystemClock().now_ms)
+        command, outcome = commands.open()
+        assert isinstance(command, Command)
+        assert isinstance(outcome, Outcome)
+        assert not [name for name in command.settings if "password" in name or "jaas" in name]
+
+
+def test_variables_are_replaced_in_the_command(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        text = "CREATE TYPE ${name} AS INT;"
+        response = client.post("/ksql", json={"ksql": text, "sessionVariables": {"name": "money"}})
+        assert response.status_code == 200, response.text
+    with server_in(tmp_path) as context:
+        assert list(context.engine.catalog.types) == ["MONEY"]
+
+
+def test_create_or_replace_goes_on_with_the_state(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        ksql(client, STREAM + "CREATE STREAM c AS SELECT k, v FROM s;INSERT INTO s VALUES ('a', 1);")
+        wait_until(lambda: rows(client, "SELECT * FROM c;") == [["a", 1]])
+        ksql(client, "CREATE OR REPLACE STREAM c AS SELECT k, v FROM s WHERE v > 5;")
+        ksql(client, "INSERT INTO s VALUES ('a', 2); INSERT INTO s VALUES ('a', 7);")
+        wait_until(lambda: rows(client, "SELECT * FROM c;") == [["a", 1], ["a", 7]])
+        assert list(context.engine.queries) == ["CSAS_C_0"]
+
+
+def test_terminate_ends_a_query_and_keeps_its_sink(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + TABLE + "TERMINATE ctas_t_0;")
+        assert not context.engine.queries
+        assert "T" in context.engine.catalog.sources
+        assert "T" in context.topics.names()
+
+
+def test_terminate_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context, pytest.raises(StatementError, match="Unknown queryId: NOPE"):
+        execute(context, "TERMINATE NOPE;")
+
+
+def test_read_only_topics_are_not_written(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context, pytest.raises(StatementError, match="read-only"):
+        execute(context, "CREATE STREAM s (v INT) WITH (kafka_topic='_hayase-x', value_format='JSON', partitions=1);")
