@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -56,6 +56,21 @@ class Revenue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cents: int
 
 
+class Ten(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value in the output of `ten_expressions`."""
+
+    cents: int
+    each: int
+    large: bool
+    region: str
+    what: str
+    length: int
+    paid: int
+    distance: int
+    masked: str
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """The topic of orders, and the table beside it.
@@ -100,6 +115,7 @@ class Scenario:
         must: the ratio of throughput that is required, for the report.
         memory_max_mb: what all our processes together may take (PSS), for the report.
         quiet_s: at least so long its output must stand still, all input read, until it is complete.
+        sql: our side is a script of `bench/ours/sql.py`, not a module.
         seconds: about how long one run of each side takes with 3 M orders, checking included: (ours, peer).
     """
 
@@ -116,6 +132,7 @@ class Scenario:
     must: float | None = None
     memory_max_mb: int | None = None
     quiet_s: float = 0
+    sql: bool = False
     seconds: tuple[float, float] = (35, 40)
 
     @property
@@ -316,5 +333,51 @@ _ALL = (
     ),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in _ALL}
+_MUST_IN_SQL = {
+    "filter": 1.3,
+    "count_by_key": 4,
+    "rekey_count": 2.5,
+    "tumbling": 3,
+    "hopping": 4,
+    "stream_table_join": 2,
+    "stream_stream_join": 2,
+}
+_IN_SQL = (
+    *(
+        replace(scenario, name=f"sql_{scenario.name}", about=f"in SQL: {scenario.about}", sql=True, must=must)
+        for scenario in _ALL
+        if (must := _MUST_IN_SQL.get(scenario.name)) is not None
+    ),
+    Scenario(
+        "sql_tumbling_final",
+        "in SQL: count and sum per key (10 k) and minute, each window once, when it closes",
+        "tumbling_final",
+        Totals,
+        table=True,
+        expected_sql=f"SELECT * FROM ({_BY_MINUTE}) WHERE start + 120000 <= (SELECT max(timestamp_ms) FROM orders)",
+        windowed=True,
+        input=FEW_USERS,
+        must=2,
+        sql=True,
+        seconds=(40, 75),
+    ),
+    Scenario(
+        "sql_ten_expressions",
+        "in SQL: ten expressions a record, of which two have no column form",
+        "ten_expressions",
+        Ten,
+        table=False,
+        expected_sql="""
+            SELECT user, amount * quantity, amount // quantity, amount > 5000, upper(region),
+                user || '/' || product, length(product), CASE WHEN status = 'paid' THEN amount ELSE 0 END,
+                abs(quantity - 5), regexp_replace(status, '[a-z]', 'x', 'g'),
+                regexp_replace(product, '[0-9]+', '#', 'g')
+            FROM orders""",
+        must=1,
+        sql=True,
+        seconds=(60, 60),
+    ),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (*_ALL, *_IN_SQL)}
 GUARANTEES = ("exactly_once_v2", "at_least_once")

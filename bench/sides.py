@@ -47,6 +47,8 @@ def command(
         options += ["--table", scenario.table_read]
     options += ["--application-id", application_id, "--guarantee", guarantee, "--state-dir", str(state_dir)]
     if side == "ours":
+        if scenario.sql:
+            return [sys.executable, "-m", "bench.ours.sql", "--script", scenario.application, *options]
         return [sys.executable, "-m", f"bench.ours.{scenario.application}", *options]
     options = ["--application", scenario.application, *options]
     if side == "spark":

@@ -1,5 +1,5 @@
 -- The job of ecommerce.py in ksqlDB's SQL: sales per product and region in windows of 6 hours.
--- hayase sql run examples/ecommerce.sql
+-- `hayase demo --sql` runs it on generated input; on your own topics: hayase sql run examples/ecommerce.sql
 
 SET 'auto.offset.reset' = 'earliest';
 
@@ -33,5 +33,5 @@ CREATE STREAM enriched WITH (KAFKA_TOPIC = 'enriched-orders') AS
 
 CREATE TABLE sales WITH (KAFKA_TOPIC = 'sales', KEY_FORMAT = 'JSON') AS
     SELECT `product`, `region`, COUNT(*) AS `orders`, SUM(`quantity`) AS `quantity`, SUM(`amount`) AS `revenue`
-    FROM enriched WINDOW TUMBLING (SIZE 6 HOURS, GRACE PERIOD 30 MINUTES)
+    FROM enriched WINDOW TUMBLING (SIZE 6 HOURS, RETENTION 30 DAYS, GRACE PERIOD 30 MINUTES)
     GROUP BY `product`, `region`;

@@ -40,6 +40,10 @@ What is different:
   together.
 * **Repartitions are shuffles** inside an epoch, not topics. `repartition()` makes a topic.
 * **Changelogs are files** of the checkpoint, not topics; a state is restored from them, or taken over from a follower.
+* **Another topology** on the same state: each store stays if its name, kind and key do, whatever sub-topology the
+  builder counts it in. Kafka Streams starts with any topology, and state is lost or misread where numbers and generated
+  names have moved; here that is refused, with the names to give
+  ([changing a topology](operations.md#changing-a-topology)).
 * **Functions** are callables or Polars expressions. Expressions and built-in aggregates run in columns, which is much
   faster.
 * **Options** are keyword arguments or the same option objects; `Duration` is `timedelta`, `Instant` an aware

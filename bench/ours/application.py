@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from hayase import Consumed, Produced, Serdes, StreamsApp, StreamsBuilder, TimeWindows, count, sum_
+from hayase import Consumed, Produced, Serdes, StreamsApp, StreamsBuilder, TimeWindows, Topology, count, sum_
 
 ORDER = {
     "order_id": pl.Int64,
@@ -47,10 +47,19 @@ def count_windows(builder: StreamsBuilder, given: argparse.Namespace, windows: T
 
 def run(build: Build) -> None:
     """Run the scenario's topology until SIGTERM."""
+
+    def built(given: argparse.Namespace) -> Topology:
+        builder = StreamsBuilder()
+        build(builder, given)
+        return builder.build()
+
+    run_topology(built)
+
+
+def run_topology(build: Callable[[argparse.Namespace], Topology]) -> None:
+    """Run the topology for the command line until SIGTERM."""
     given = _arguments()
-    builder = StreamsBuilder()
-    build(builder, given)
-    app = StreamsApp(builder.build(), _settings(given))
+    app = StreamsApp(build(given), _settings(given))
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     app.start()
     while not app.wait():
@@ -68,6 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name in ("input", "output", "application-id", "guarantee", "state-dir"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--script", help="which of the scripts, of scenarios in SQL")
     parser.add_argument("--table", help="topic of the table, where the scenario has one")
     log = parser.add_mutually_exclusive_group(required=True)
     log.add_argument("--bootstrap", help="a Kafka broker")

@@ -73,10 +73,11 @@ class Spec(msgspec.Struct, frozen=True):
     minutes: float = 4
 
 
-def build(prefix: str, *, through: bool = False) -> Topology:
+def build(prefix: str, *, through: bool = False, extra: str = "") -> Topology:
     """The topology; topics begin with the prefix.
 
-    `through`: events are counted behind an internal topic of the log as well.
+    `through`: events are counted behind an internal topic of the log as well. `extra`: orders are counted in one more
+    store of that name.
     """
     builder = StreamsBuilder()
     text, json = Serdes.string(), Serdes.json()
@@ -106,6 +107,9 @@ def build(prefix: str, *, through: bool = False) -> Topology:
         passed = events.repartition(Repartitioned.with_(text, json, "passed")).group_by_key(Grouped.with_(text, json))
         counts = passed.count(Materialized.as_("passed").with_value_serde(json))
         counts.to_stream().to(f"{prefix}passed", Produced.with_(text, json))
+    if extra:
+        by_rest = orders.group_by(pl.format("{}", pl.col("amount") % 3), Grouped.with_(text, name=extra))
+        by_rest.agg(Materialized.as_(extra), n=count())
     return builder.build()
 
 

@@ -91,6 +91,7 @@ def _exists(level: str) -> set[str]:
             m.LATE_RECORDS,
             m.DEAD_LETTERS,
             m.MISSING_FIELDS,
+            m.ROW_BY_ROW,
             m.RECORDS_CONSUMED,
             m.RECORDS_PRODUCED,
             m.BYTES_CONSUMED,

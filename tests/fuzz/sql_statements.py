@@ -127,6 +127,8 @@ class StatementMaker:
                     f"ALTER {kind} {name} ADD COLUMN {column} {self._type()};",
                     f"CREATE TYPE {self._pick('money', 'fresh')} AS {self._type()};",
                     f"DROP TYPE IF EXISTS {self._pick('money', 'none')};",
+                    f"CREATE OR REPLACE FUNCTION f (k {self._type()}) RETURNS {self._type()} LANGUAGE PYTHON AS 'k';",
+                    f"DROP FUNCTION IF EXISTS {self._pick('f', 'abs')};",
                     f"SET '{self._pick('auto.offset.reset', 'ksql.nonsense')}'='{self._pick('earliest', '-1')}';",
                 )
         replace = self._pick("", "", "OR REPLACE ")

@@ -30,7 +30,7 @@ RECORDS = [
 
 
 def engine() -> SqlEngine:
-    made = SqlEngine(schema_registry=EmbeddedSchemaRegistry())
+    made = SqlEngine({"ksql.udfs.python.enabled": "true"}, schema_registry=EmbeddedSchemaRegistry())
     made.script(SOURCES)
     return made
 

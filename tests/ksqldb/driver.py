@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import base64
+import random
 import struct
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, Literal
 
 from tests.ksqldb.cases import Case, Record
 from tests.ksqldb.codecs import SideCodec
 from tests.ksqldb.compare import Actual, difference
+from tests.ksqldb.epoch_driver import EpochDriver
 from tests.ksqldb.errors import unexpected
 from tests.ksqldb.functions import registry_with_test_functions
 from tests.ksqldb.post_conditions import broken_post_condition
 from tests.ksqldb.topics import prepare_topics
 
+from hayase.core.metrics import ROW_BY_ROW
 from hayase.sql.ast.queries import WindowKind
 from hayase.sql.ast.statements import (
     AlterSource,
@@ -37,9 +42,10 @@ from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
-from hayase.testing import TopologyTestDriver
 from hayase.testing.sql.script import SqlScript
 from hayase.testing.topics import RawRecord
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import ForeignKeySubscribe
 
 SETTINGS: Mapping[str, object] = {
     "auto.offset.reset": "earliest",
@@ -49,6 +55,9 @@ SETTINGS: Mapping[str, object] = {
 }
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
 _FORMS = {"rows": "rows", "columns": "auto"}
+LEFT_TO_ROWS = "records of batches left to rows"
+Cut = Literal["each", "runs", "random"]
+"""Inputs become epochs one by one, all consecutive ones of a topic at once, or cut somewhere between these two."""
 _PLANNED = (CreateAsSelect, CreateSource, InsertInto, InsertValues, DropSource, AlterSource, CreateType, DropType)
 _SESSION = (SetProperty, UnsetProperty)
 
@@ -62,6 +71,8 @@ class Session:
         registry: the schema registry.
         topics: what topics there are.
         form: rows or columns.
+        cut: how inputs become epochs.
+        forms: counts sub-topologies by their form, and records of batches that were left to the row form.
         queries: the persistent queries in order; one that is replaced keeps its place.
         log: records by topic.
     """
@@ -70,11 +81,13 @@ class Session:
     registry: EmbeddedSchemaRegistry
     topics: MemoryTopics
     form: str
+    cut: Cut = "each"
+    forms: Counter[str] = field(default_factory=Counter)
     queries: dict[str, PersistentQuery] = field(default_factory=dict)
     log: dict[str, list[RawRecord]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: Case, form: str = "rows") -> Session:
+    def of(cls, case: Case, form: str = "rows", cut: Cut = "each", forms: Counter[str] | None = None) -> Session:
         registry = EmbeddedSchemaRegistry()
         topics = MemoryTopics(partitions_by_default=None)
         engine = SqlEngine(
@@ -83,7 +96,7 @@ class Session:
             schema_registry=registry,
             topics=topics,
         )
-        return cls(engine, registry, topics, form)
+        return cls(engine, registry, topics, form, cut, Counter() if forms is None else forms)
 
     def execute(self, parsed: ParsedStatement) -> None:
         """One statement, with its records and queries kept."""
@@ -100,11 +113,19 @@ def _raw(record: ProducedRecord) -> RawRecord:
     return RawRecord(record.topic, record.key, record.value, record.timestamp_ms or 0)
 
 
-def failure_of(case: Case, form: str = "rows") -> str | None:
-    """Why a case fails whose queries run in rows or in columns; `None` if it passes."""
+def failure_of(case: Case, form: str = "rows", cut: Cut = "each", forms: Counter[str] | None = None) -> str | None:
+    """Why a case fails whose queries run in rows or in columns; `None` if it passes.
+
+    Args:
+        case: the case.
+        form: `rows`, or `columns` where there are any.
+        cut: how inputs become epochs.
+        forms: counts sub-topologies, and records that were left to the row form.
+    """
     reached: list[int] = []
     try:
-        problem = _run_script(case, reached) if case.kind == "sql" else _run(case, Session.of(case, form), reached)
+        session = Session.of(case, form, cut, forms)
+        problem = _run_script(case, reached) if case.kind == "sql" else _run(case, session, reached)
     except Exception as error:
         return _judged(case, error, reached)
     if case.error is not None:
@@ -127,7 +148,7 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     prepare_topics(case, statements, session)
     for parsed in statements:
         reached.append(1)
-        if _takes_effect(parsed.statement):
+        if takes_effect(parsed.statement):
             session.execute(parsed)
     if not session.queries and case.error is None and case.kind == "query":
         return "no persistent query"
@@ -135,7 +156,7 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     _process(case, session, codecs)
     if case.error is not None:
         return None
-    return _wrong_output(case, session, codecs) or broken_post_condition(
+    return wrong_output(case, session, codecs) or broken_post_condition(
         case, session.engine, session.registry, session.topics, session.queries.values()
     )
 
@@ -149,7 +170,8 @@ def _run_script(case: Case, reached: list[int]) -> str | None:
     return None
 
 
-def _takes_effect(statement: Statement) -> bool:
+def takes_effect(statement: Statement) -> bool:
+    """Whether the reference executes a statement of a case."""
     return isinstance(statement, (*_PLANNED, *_SESSION))
 
 
@@ -159,30 +181,64 @@ def _process(case: Case, session: Session, codecs: Codecs) -> None:
         session.log.setdefault(record.topic, []).append(record)
     given = {record.topic for record in inputs}
     for query in session.queries.values():
-        with TopologyTestDriver(query.topology, {**_DRIVER, "processing.form": _FORMS[session.form]}) as driver:
-            for record in inputs:
-                if record.topic in query.source_topics:
-                    _feed(driver, query, record, session)
+        with EpochDriver(query.topology, {**_DRIVER, "processing.form": _FORMS[session.form]}) as driver:
+            read = [record for record in inputs if record.topic in query.source_topics]
             for topic in query.source_topics:
                 if topic not in given:
-                    for record in list(session.log.get(topic, ())):
-                        _feed(driver, query, record, session)
+                    read += session.log.get(topic, ())
+            for epoch in epochs(read, "each" if _is_answered_later(query) else session.cut):
+                _feed(driver, query, epoch, session)
+            session.forms.update(driver.forms)
+            session.forms[LEFT_TO_ROWS] += driver.metrics.total(ROW_BY_ROW)
 
 
-def _feed(driver: TopologyTestDriver, query: PersistentQuery, record: RawRecord, session: Session) -> None:
-    driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
+def _is_answered_later(query: PersistentQuery) -> bool:
+    """Whether a row of the epoch may be replaced before its answer comes: foreign-key joins answer an epoch later."""
+    nodes = [node for node in query.topology.nodes if isinstance(node, ProcessorNode)]
+    return any(isinstance(node.operator, ForeignKeySubscribe) for node in nodes)
+
+
+def epochs(records: Sequence[RawRecord], cut: Cut) -> list[list[RawRecord]]:
+    """The records of each epoch, which are consecutive ones of one topic: those of several are merged by their time."""
+    if cut == "each":
+        return [[record] for record in records]
+    runs = [list(run) for _, run in groupby(records, key=lambda record: record.topic)]
+    if cut == "runs":
+        return runs
+    chance = random.Random(len(records))
+    return [part for run in runs for part in _cut(run, chance)]
+
+
+def _cut(run: list[RawRecord], chance: random.Random) -> list[list[RawRecord]]:
+    places = [0, *(place for place in range(1, len(run)) if chance.random() < 0.3), len(run)]
+    return [run[begin:end] for begin, end in pairwise(places)]
+
+
+def _feed(driver: EpochDriver, query: PersistentQuery, epoch: list[RawRecord], session: Session) -> None:
+    if len(epoch) == 1:
+        driver.pipe_batch(epoch)
+    else:
+        driver.pipe_epoch(epoch)
     if query.sink_topic is not None:
         written = driver.output_queue(query.sink_topic)
         session.log.setdefault(query.sink_topic, []).extend(written)
         written.clear()
 
 
-def _wrong_output(case: Case, session: Session, codecs: Codecs) -> str | None:
+def wrong_output(case: Case, session: Session, codecs: Codecs, *, any_zero_time: bool = False) -> str | None:
+    """What is wrong with the records that the queries of a case wrote; `None` if they are as expected.
+
+    Args:
+        case: with what is expected.
+        session: with the records.
+        codecs: of the topics.
+        any_zero_time: a time of 0 stands for any; it always does where a case has no inputs.
+    """
     for topic in dict.fromkeys(record.topic for record in case.outputs):
         expected = [record for record in case.outputs if record.topic == topic]
         actual = [codecs.decode(record) for record in session.log.get(topic, ())]
         for position, pair in enumerate(zip(actual, expected, strict=False)):
-            problem = difference(*pair, any_zero_time=not case.inputs)
+            problem = difference(*pair, any_zero_time=any_zero_time or not case.inputs)
             if problem is not None:
                 return f"topic {topic}, record {position}: {problem}"
         if len(actual) != len(expected):

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.ksqldb.cases import Case
-from tests.ksqldb.driver import Codecs, failure_of
+from tests.ksqldb.driver import Codecs, Cut, failure_of
 from tests.ksqldb.errors import unexpected
 from tests.ksqldb.rest_session import RefusedError, RestSession, read_rows
 from tests.ksqldb.topics import prepare_topics
@@ -25,9 +25,9 @@ _QUIET_S = 0.5
 _STARTS_WITH = "|starts_with"
 
 
-def failure_of_any(case: Case, form: str = "rows") -> str | None:
-    """Why a case fails, by a server if it has pull or push queries; `None` if it passes."""
-    return rest_failure_of(case) if case.has_queries else failure_of(case, form)
+def failure_of_any(case: Case, form: str = "rows", cut: Cut = "each", forms: Counter[str] | None = None) -> str | None:
+    """Why a case fails, by a server if it has pull or push queries; `None` if it passes. As `failure_of`."""
+    return rest_failure_of(case) if case.has_queries else failure_of(case, form, cut, forms)
 
 
 def rest_failure_of(case: Case) -> str | None:

@@ -1,7 +1,7 @@
 """Runs ksqlDB's cases and prints which fail.
 
-python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql|rest] [--engine driver] [--form rows]
-    [--filter TEXT] [--show N]
+python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql|rest] [--engine driver] [--form rows|columns]
+    [--cut each|runs|random] [--filter TEXT] [--show N]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ksqldb.cases import VARIABLE, Case, CaseFolder
+from tests.ksqldb.driver import Cut
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 from tests.ksqldb.rest import failure_of_any
 
@@ -27,12 +28,18 @@ class Failed:
     problem: str
 
 
-def run(cases: Iterable[Case], known: Mapping[str, str], form: str = "rows") -> tuple[list[Failed], Counter[str]]:
-    """The cases that fail in a form, and how many there are of each file."""
+def run(
+    cases: Iterable[Case],
+    known: Mapping[str, str],
+    form: str = "rows",
+    cut: Cut = "each",
+    forms: Counter[str] | None = None,
+) -> tuple[list[Failed], Counter[str]]:
+    """The cases that fail in a form, and how many there are of each file; the rest as in `failure_of`."""
     failed, counts = [], Counter[str]()
     for case in cases:
         counts[case.file] += 1
-        problem = unexpected_outcome(case.id, failure_of_any(case, form), known)
+        problem = unexpected_outcome(case.id, failure_of_any(case, form, cut, forms), known)
         if problem is not None:
             failed.append(Failed(case, problem))
     return failed, counts
@@ -72,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kind", choices=["query", "sql", "rest"], action="append")
     parser.add_argument("--engine", choices=["driver"], default="driver", help="what runs the queries: the test driver")
     parser.add_argument("--form", choices=["rows", "columns"], default="rows", help="columns: where nodes have them")
+    parser.add_argument(
+        "--cut", choices=["each", "runs", "random"], help="how inputs become epochs; default: each, in columns runs"
+    )
     parser.add_argument("--filter", help="only cases with this text in their id")
     parser.add_argument("--show", type=int, default=20, help="how many failures to print")
     parser.add_argument("--all", action="store_true", help="also what known_failures.toml lists")
@@ -85,11 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder, options.kind or ("query", "sql", "rest"), map(int, options.tiers.split(",")), options.filter
     )
     begin = time.monotonic()
-    failed, counts = run(cases, {} if options.all else known_failures(), options.form)
+    forms: Counter[str] = Counter()
+    cut = options.cut or ("runs" if options.form == "columns" else "each")
+    failed, counts = run(cases, {} if options.all else known_failures(), options.form, cut, forms)
     print_failures(failed, options.show)
     print_table(failed, counts)
     if options.list is not None:
         options.list.write_text("".join(f"{each.case.id}\t{each.problem!r}\n" for each in failed), "utf-8")
+    print(", ".join(f"{name}: {count}" for name, count in sorted(forms.items())))
     print(f"{len(cases) - len(failed)} passed, {len(failed)} failed ({time.monotonic() - begin:.0f} s)")
     return 1 if failed else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.ksqldb.cases import VARIABLE, CaseFolder, files_of
+from tests.ksqldb.driver import Cut
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 from tests.ksqldb.rest import failure_of_any
 
@@ -18,14 +19,14 @@ def files() -> list[str]:
     return [f"{kind}/{file.stem}" for kind in ("query", "sql", "rest") for file in files_of(FOLDER.path / kind)]
 
 
-def check(file: str, tiers: set[int]) -> None:
+def check(file: str, tiers: set[int], form: str = "rows", cut: Cut = "each") -> None:
     if FOLDER is None:
         pytest.skip(f"ksqlDB's cases are not here: put them beside the repository, or name their folder in {VARIABLE}")
     kind, name = file.split("/")
     problems = []
     for case in FOLDER.cases([kind], name):
         if case.tier in tiers:
-            problem = unexpected_outcome(case.id, failure_of_any(case), KNOWN)
+            problem = unexpected_outcome(case.id, failure_of_any(case, form, cut), KNOWN)
             problems += [] if problem is None else [f"{case.id}: {problem}"]
     assert not problems, "\n".join(problems)
 
@@ -34,6 +35,19 @@ def check(file: str, tiers: set[int]) -> None:
 @pytest.mark.parametrize("file", files())
 def test_results_are_those_of_ksqldb(file: str) -> None:
     check(file, {1, 2, 3})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", [file for file in files() if not file.startswith("sql/")])
+def test_results_in_columns_are_those_of_ksqldb(file: str) -> None:
+    """Consecutive inputs of a topic are one epoch."""
+    check(file, {1, 2, 3}, "columns", "runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [file for file in files() if not file.startswith("sql/")])
+def test_results_in_columns_do_not_depend_on_how_inputs_are_cut_into_epochs(file: str) -> None:
+    check(file, {1, 2, 3}, "columns", "random")
 
 
 @pytest.mark.slow

@@ -222,17 +222,21 @@ class Run:
             folder = place.folder / self.name
             folder.mkdir()
             run_place = RunEndpoints(str(folder), str(folder))
-            shipped = prepare(configured(self._topology, config), config, blobs, run_place, {})
-            if place.epoch_memory_max_bytes is not None:
-                shipped = dataclasses.replace(shipped, epoch_memory_max_bytes=place.epoch_memory_max_bytes)
-            self.digest = shipped.publish(blobs, NoVault())  # type: ignore[arg-type]
-            delete_other_programs(blobs, self.digest)
-            try:
-                self._query_until_end(lease, folder)
-            finally:
-                if self.process.alive:
-                    for worker in self.workers:
-                        worker.jobs.put(None)
+            again = True
+            while again:  # a program that finishes an epoch of another plan is followed by the one that was started
+                shipped = prepare(configured(self._topology, config), config, blobs, run_place, {})
+                if place.epoch_memory_max_bytes is not None:
+                    shipped = dataclasses.replace(shipped, epoch_memory_max_bytes=place.epoch_memory_max_bytes)
+                self.digest = shipped.publish(blobs, NoVault())  # type: ignore[arg-type]
+                delete_other_programs(blobs, self.digest)
+                try:
+                    self._query_until_end(lease, folder)
+                finally:
+                    if self.process.alive:
+                        for worker in self.workers:
+                            worker.jobs.put(None)
+                    self.workers = []
+                again = shipped.finishes is not None and not self.stop_requested
 
     def _query_until_end(self, lease: Any, folder: Path) -> None:
         """A query that fails for a reason that passes is replaced, as the supervisor does."""
@@ -286,6 +290,8 @@ class Run:
             epoch = planner.next_epoch(after, settle=not late)
             self.begun = True
             if epoch <= after:
+                if planner.app.finishes is not None:
+                    return
                 sim.sleep(_IDLE_S)
                 continue
             record = planner.record(epoch)

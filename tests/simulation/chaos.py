@@ -191,7 +191,8 @@ class Chaos:
         self._refused.append(condition)
         world = self.world
         if condition in _OTHER_PROGRAM and len(world.program.versions) > 1:
-            world.version = next(each for each in world.program.versions if each != run.version)
+            versions = world.program.versions
+            world.version = versions[(versions.index(run.version) + 1) % len(versions)]
         elif condition in _START_OVER and (self._restored or self._expired) and not self._overtaken(run):
             # The way out that the error names; up to here nothing may be lost or doubled.
             world.check(complete=False)

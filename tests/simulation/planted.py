@@ -17,7 +17,8 @@ from unittest import mock
 import msgspec
 from confluent_kafka import KafkaException
 
-from hayase.app import prepare
+from hayase.app import checkpoint as app_checkpoint
+from hayase.app import plan_switch, prepare
 from hayase.core.errors import HayaseError
 from hayase.log.embedded import writer as embedded_writer
 from hayase.log.embedded.writer import EmbeddedWriter
@@ -27,6 +28,8 @@ from hayase.log.kafka import writer as kafka_writer
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.transactions import BundleProducer
 from hayase.log.kafka.writer import KafkaWriter
+from hayase.query import numbered_plans
+from hayase.query.numbered_plans import plan_numbers
 from hayase.runtime.driver.blob_lease import BlobLease
 from hayase.runtime.epochs.epoch_completion import EpochCompletion, GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
@@ -270,6 +273,20 @@ def _clock_of_now(real: Any) -> Any:
     return plan
 
 
+def _natural_ids(real: Any) -> Any:
+    def match(old: Any, new: Any) -> Any:
+        return msgspec.structs.replace(real(old, new), ids={name: name for name in new.subtopologies}, problems=())
+
+    return match
+
+
+def _published_is_in_use(real: Any) -> Any:
+    def number_in_use(blobs: Any) -> int:
+        return max(plan_numbers(blobs), default=0)
+
+    return number_in_use
+
+
 def _constant(value: Any) -> Callable[[Any], Any]:
     return lambda real: lambda *args, **kwargs: value
 
@@ -331,6 +348,10 @@ BUGS = (
         "markers are not compared with the checkpoint at a start",
         _replaced(prepare, "check_ownership", _constant(True)),
     ),
+    Bug(
+        "sub-topologies of a changed program have the ids that the builder gives",
+        _both(_replaced(plan_switch, "match", _natural_ids), _replaced(numbered_plans, "match", _natural_ids)),
+    ),
     Bug("the lease is ignored", _replaced(BlobLease, "__enter__", _not_entered)),
 )
 
@@ -343,5 +364,20 @@ FLOOR_IGNORED = Bug(
 A schedule of its own finds it.
 """
 
-MORE_BUGS = (Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),)
+OPEN_EPOCH_IGNORED = Bug(
+    "an epoch that another topology began goes on with the new one",
+    _both(
+        _replaced(plan_switch, "open_epoch", _constant(None)),
+        _replaced(EpochPlanner, "_check_plan", _constant(None)),
+    ),
+)
+"""Seldom found by random schedules: rows for a sub-topology that is gone have to be in a delta of the open epoch.
+
+A schedule of its own finds it.
+"""
+
+MORE_BUGS = (
+    Bug("a plan that was published is in use", _replaced(app_checkpoint, "number_in_use", _published_is_in_use)),
+    Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),
+)
 """Not found in 300 seeds, and not expected to be: other checks stand behind, so that alone it does little harm."""

@@ -169,6 +169,32 @@ def _shuffled(version: str) -> Topology:
     return builder.build()
 
 
+def _everything(key: Any, value: dict[str, Any]) -> bool:
+    return True
+
+
+def _third(key: Any, value: dict[str, Any]) -> str:
+    return f"t{value['id'] % 3}"
+
+
+def _changing(version: str) -> Topology:
+    """Counts what goes to a key, in versions whose plans differ: nodes, sinks and sub-topologies come and go."""
+    builder = StreamsBuilder()
+    stream: Any = builder.stream("in", _consumed())
+    if version == "filtered":
+        stream = stream.filter(_everything)
+    if version == "another before":
+        by_third = Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="by-third")
+        others: Any = stream.group_by(_third, by_third).agg(Materialized.as_("others"), n=count(), name="others")
+        others.to_stream().to("other", _produced())
+    by_to = Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="by-to")
+    counted = _counted(stream.group_by(pl.col("to"), by_to), functions=True).to_stream()
+    counted.to("out", _produced())
+    if version == "second sink":
+        counted.filter(_everything).to("other", _produced())
+    return builder.build()
+
+
 def _through_topic(version: str) -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("in", _consumed()).select_key(_to, name="rekeyed")
@@ -312,6 +338,14 @@ PROGRAMS = {
         Program("grouped in columns", _grouped, ("expression",), {"in": 2}, running=True),
         Program(
             "shuffled", _shuffled, ("expression", "function"), {"in": 3}, key_of=lambda given: given.to, running=True
+        ),
+        Program(
+            "changing plans",
+            _changing,
+            ("plain", "filtered", "another before", "second sink"),
+            {"in": 2},
+            key_of=lambda given: given.to,
+            running=True,
         ),
         Program(
             "impure expression",

@@ -24,7 +24,7 @@ from tests.simulation.object_store import Network, ObjectStore
 from tests.simulation.programs import Evidence, Given, Output, Program
 from tests.simulation.scheduler import Sim
 
-from hayase.query.checkpoint import followers_folder
+from hayase.query.checkpoint import find_checkpoint, followers_folder
 from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.environment.bundle import BundleState
@@ -355,18 +355,19 @@ class World:
         if record is None:
             return
         blobs = self.store.blobs()
-        plan = json.loads(self.store.get("plan.json") or b"{}")
-        checkpoint_id = (self.store.get("lineage") or b"").decode()
-        for bundle in plan["bundles"]:
+        checkpoint = find_checkpoint(blobs, APPLICATION)
+        assert checkpoint is not None
+        checkpoint_id = checkpoint.checkpoint_id
+        for bundle in checkpoint.tasks:
             changelog = Changelog(blobs, bundle)
             if not changelog.has_state():
                 continue
-            fresh = _content(self.folder / "oracle" / bundle, bundle, checkpoint_id, changelog, record.epoch, plan)
+            fresh = _content(self.folder / "oracle" / bundle, bundle, checkpoint_id, changelog, record.epoch)
             copies = [machine.logged(bundle, in_memory=False) for machine in self.machines]
             for path in (*copies, followers_folder(self.place.config()) / "copy" / bundle):
                 if not (path / "data.mdb").exists():
                     continue
-                kept = _content(path, bundle, checkpoint_id, Changelog(blobs, bundle), record.epoch, plan)
+                kept = _content(path, bundle, checkpoint_id, Changelog(blobs, bundle), record.epoch)
                 if kept != fresh:
                     where = path.relative_to(self.folder)
                     raise Violation(f"the state of bundle {bundle} in {where} differs from the changelog's")
@@ -379,7 +380,7 @@ def _position(folder: Path) -> StatePosition | None:
 
 
 def _content(
-    path: Path, bundle: str, checkpoint_id: str, changelog: Changelog, epoch: int, plan: dict[str, Any]
+    path: Path, bundle: str, checkpoint_id: str, changelog: Changelog, epoch: int
 ) -> dict[tuple[str, str], dict[bytes, bytes]]:
     state = BundleState(path, application_id=APPLICATION, checkpoint_id=checkpoint_id, bundle=bundle)
     try:

@@ -49,6 +49,16 @@ def test_the_demo_works_from_nothing_and_its_result_is_equal_to_the_batch_comput
     assert done.stderr == ""
 
 
+def test_the_demo_in_sql_prints_the_same_table_and_is_equal_to_the_batch_computation(tmp_path: Path) -> None:
+    done = run_hayase("demo", "--sql", "--orders", "5000", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert EQUAL in done.stdout
+    assert "Sales per product and region, latest windows of 6 hours" in done.stdout
+    assert "5 dead letters" in done.stdout
+    assert "query CTAS_SALES: enriched-orders -> sales" in done.stdout
+    assert done.stderr == ""
+
+
 @pytest.mark.kafka
 def test_the_demo_does_the_same_on_kafka(tmp_path: Path, broker: KafkaBroker) -> None:
     _works_on_kafka(tmp_path, broker)

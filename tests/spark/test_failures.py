@@ -6,6 +6,7 @@ What needs no Spark to be shown is in tests/unit/testing.
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hayase import (
     Serdes,
     State,
     StreamsBuilder,
+    TimeWindows,
     Topology,
     count,
     left,
@@ -212,11 +214,19 @@ def test_partitions_added_while_stopped_are_refused_with_an_explanation(place: P
 
 
 def test_another_topology_on_an_old_checkpoint_is_refused_with_what_differs(place: Place) -> None:
-    place.topic("in"), place.topic("mapped"), place.topic("out")
+    place.topic("in"), place.topic("out")
     place.run(totals())
-    error = error_of(place.app(build_with(lambda value: value)).start)
+    builder = StreamsBuilder()
+    windowed = (
+        builder.stream("in", Consumed.with_(TEXT, JSON))
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size_with_no_grace(timedelta(seconds=1)))
+    )
+    windowed.agg(Materialized.as_("totals"), n=count())
+    error = error_of(place.app(builder.build()).start)
     assert isinstance(error, CheckpointError)
     assert error.condition == "PLAN_CHANGED"
+    assert "store totals was timestamped_key_value, would be timestamped_window" in error.message
     assert "sub-topology 0 has" in error.message
 
 

@@ -10,6 +10,7 @@ from tests.spark.place import Place, until
 
 from hayase.app.sql_program import SqlProgram
 from hayase.sql.errors import ParseFailedError, StatementError
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 
 SOURCES = """
 SET 'auto.offset.reset' = 'earliest';
@@ -128,3 +129,92 @@ def test_the_example_is_a_program(place: Place) -> None:
     assert enriched[1]["product"] == "book" and enriched[2]["product"] == "(unknown)" and set(enriched) == {1, 2}
     assert enriched[1]["card"] == "**** 1234" and enriched[1]["address"] == "1 A St, Ayr"
     assert [row.value for row in place.rows("sales")] == [{"orders": 1, "quantity": 2, "revenue": 500}] * 2
+
+
+def log_entries(place: Place) -> list[dict[str, Any]]:
+    return [row.value for row in place.rows("default_ksql_processing_log")]
+
+
+def test_a_changed_script_applies_its_differences_to_queries_that_go_on(place: Place) -> None:
+    place.topic("orders")
+    put(place, 0, 20)
+    script = "CREATE TABLE products AS SELECT product, SUM(amount) AS total{} FROM orders{} GROUP BY product;"
+    with program(place, SOURCES, script.format("", " WHERE amount >= 0")) as first:
+        first.run_to_end()
+    put(place, 20, 40)
+    with program(place, SOURCES, script.format(", MAX(amount) AS most", " WHERE amount > 20")) as changed:
+        changed.run_to_end()
+    odd = sum(i for i in range(40) if i % 2 and (i < 20 or i > 20))
+    assert place.last("PRODUCTS")["p1"] == {"TOTAL": odd, "MOST": 39}
+
+
+def test_a_changed_statement_that_its_state_does_not_fit_is_named_and_nothing_starts(place: Place) -> None:
+    place.topic("orders")
+    put(place, 0, 20)
+    script = "CREATE TABLE products AS SELECT product, {} AS total FROM orders GROUP BY product;"
+    with program(place, SOURCES, script.format("SUM(amount)")) as first:
+        first.run_to_end()
+    with pytest.raises(StatementError, match="must keep its aggregate functions") as raised:
+        program(place, SOURCES, script.format("MAX(amount)"))
+    assert raised.value.location is not None and raised.value.location.line == 8
+    assert "hayase app reset app-CTAS_PRODUCTS" in str(raised.value)
+    with program(place, SOURCES, script.format("SUM(amount)")) as as_before:
+        assert as_before.run_to_end()["CTAS_PRODUCTS"].consumed == 0
+
+
+def test_what_fails_for_a_record_is_in_the_processing_log_once_and_is_a_stream_of_sql(place: Place) -> None:
+    place.topic("orders")
+    put(place, 0, 10)
+    place.put("orders", [("u", b"no json", 5_000)])
+    settings = {**place.settings(), "ksql.logging.processing.stream.auto.create": "true"}
+    settings.pop("commit.interval.ms")
+    query = "CREATE STREAM divided AS SELECT user_id, 100 / (amount - 5) AS share FROM orders;"
+    failures = "CREATE STREAM failures AS SELECT logger, message->type AS kind FROM ksql_processing_log;"
+    with SqlProgram(SOURCES + query + failures, settings) as running:
+        running.run_to_end()
+    entries = log_entries(place)
+    assert sorted(entry["message"]["type"] for entry in entries) == [0, 1]
+    assert {entry["logger"].partition(".")[2].partition(".")[0] for entry in entries} == {"app-CSAS_DIVIDED"}
+    assert len(place.rows("DIVIDED")) == 10
+    assert sorted(row.value["KIND"] for row in place.rows("FAILURES")) == [0, 1]
+
+
+def test_a_function_of_the_script_runs_on_spark(place: Place) -> None:
+    place.topic("orders")
+    put(place, 1, 4)
+    settings = {**place.settings(), "ksql.udfs.python.enabled": "true"}
+    settings.pop("commit.interval.ms")
+    function = "CREATE FUNCTION tripled (n BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS 'return 3 * n';"
+    query = "CREATE STREAM large AS SELECT user_id, tripled(amount) AS amount FROM orders;"
+    with SqlProgram(SOURCES + function + query, settings) as running:
+        running.run_to_end()
+    assert sorted(row.value["AMOUNT"] for row in place.rows("LARGE")) == [3, 6, 9]
+
+
+AVRO = """
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM orders (user_id STRING KEY, product STRING, amount BIGINT)
+    WITH (KAFKA_TOPIC = 'orders', VALUE_FORMAT = 'JSON', PARTITIONS = 2);
+CREATE STREAM typed WITH (VALUE_FORMAT = 'AVRO') AS SELECT * FROM orders;
+CREATE TABLE products WITH (KEY_FORMAT = 'AVRO') AS SELECT product, SUM(amount) AS total FROM typed GROUP BY product;
+"""
+INFERRED = "CREATE STREAM again (user_id STRING KEY) WITH (KAFKA_TOPIC = 'TYPED', VALUE_FORMAT = 'AVRO');"
+
+
+def test_schemas_are_in_the_folder_of_the_log_and_stay_until_their_statement_changes(place: Place) -> None:
+    place.topic("orders")
+    put(place, 0, 10)
+    with program(place, AVRO) as first:
+        first.run_to_end()
+    schemas = EmbeddedSchemaRegistry.in_folder(Path(place.config.location) / "schemas")
+    assert {"TYPED-value", "PRODUCTS-key", "PRODUCTS-value"} <= set(schemas.subjects())
+    copied = "CREATE STREAM copied WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM again;"
+    with program(place, AVRO, INFERRED, copied) as second:
+        second.run_to_end()
+    assert sorted(row.value["AMOUNT"] for row in place.rows("COPIED")) == list(range(10))
+    wider = AVRO.replace("SELECT * FROM orders", "SELECT *, amount * 2 AS twice FROM orders")
+    put(place, 10, 12)
+    with program(place, wider, INFERRED, copied) as third:
+        third.run_to_end()
+    assert all("TWICE" not in row.value for row in place.rows("COPIED"))
+    assert len(place.rows("COPIED")) == 12

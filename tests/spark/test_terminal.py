@@ -1,4 +1,4 @@
-"""What a program that runs an application leaves on the terminal: nothing, however long it idles and is stopped."""
+"""What a program that runs an application leaves on the terminal: one line, however long it idles and is stopped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 """
 
 
-def test_an_idle_run_that_ctrl_c_stops_says_nothing_and_ends_well(tmp_path: Path) -> None:
+def test_an_idle_run_that_ctrl_c_stops_says_only_that_it_starts_and_ends_well(tmp_path: Path) -> None:
     with closing(open_log(LogConfig("embedded", str(tmp_path / "log")))) as log:
         log.create_topic("in", 1), log.create_topic("out", 1)
     settings = {
@@ -57,5 +57,5 @@ def test_an_idle_run_that_ctrl_c_stops_says_nothing_and_ends_well(tmp_path: Path
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         said, complaints = process.communicate(timeout=100)
     assert said.split() == ["PENDING_SHUTDOWN", "NOT_RUNNING", "after", "run", "NOT_RUNNING"]
-    assert complaints == ""
+    assert complaints == "application copy, in columns: Spark is starting; Ctrl-C stops it\n"
     assert process.returncode == 0

@@ -14,11 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.main_guard import check_not_loading
 from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
+from hayase.app.reset_command import name_application
 from hayase.app.run_status import RUNS, leave_note, note_of_end
 from hayase.app.states import NEXT, State
-from hayase.app.stop_request import Starter, StopRequest
+from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.app.telemetry import Telemetry
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -48,7 +50,6 @@ StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
 _WAIT_POLL_S = 0.01
-_TICK = timedelta(milliseconds=250)
 _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch: no failure of the application."""
@@ -102,6 +103,7 @@ class StreamsApp(StoreReading):
         self._watcher: threading.Thread | None = None
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
         self._pause_asked = False
+        self._announced = False
         self._telemetry = Telemetry(self.config, topology.describe(), self.progress, lambda: self._recovery)
 
     @property
@@ -195,6 +197,7 @@ class StreamsApp(StoreReading):
             HayaseError: what start() raises, or what made it fail.
             StreamsStoppedError: TIMED_OUT; the application has been stopped then.
         """
+        self._announced = True
         self.start_to_end()
         try:
             at_end = self.wait(timeout)
@@ -223,8 +226,11 @@ class StreamsApp(StoreReading):
             >>> with StreamsApp(topology, settings) as app:  # doctest: +SKIP
             ...     app.run()
         """
+        check_not_loading()
+        self._announced = True
         if threading.current_thread() is threading.main_thread():
-            self._run_until_asked()
+            with StopRequest(keep_handlers=True) as stop:
+                run_until_asked(self.start, self.wait, self.close, stop)
         else:
             try:
                 self.start()
@@ -233,22 +239,6 @@ class StreamsApp(StoreReading):
                 self.close()
         if self._error is not None:
             raise self._error
-
-    def _run_until_asked(self) -> None:
-        """Run in the main thread, where signals arrive."""
-        starter = Starter(self.start)
-        with StopRequest(keep_handlers=True) as stop:
-            starter.start()
-            try:
-                while not starter.failed and not self.wait(_TICK):
-                    if stop.asked:
-                        self.close()  # while it is starting this only asks; the loop waits for the end
-            finally:
-                self.close()
-                starter.join()
-                self.close()
-        if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
-            raise starter.error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it has stopped and its listener was called; `False` if it has not within the timeout.
@@ -382,10 +372,12 @@ class StreamsApp(StoreReading):
         self.close()
 
     def _start(self, *, bounded: bool) -> None:
+        from hayase.app.announcement import announce
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
         from hayase.runtime.driver.session import settings_of_session
 
+        check_not_loading()
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsStoppedError(
@@ -410,6 +402,8 @@ class StreamsApp(StoreReading):
                 run.control.request_pause(self._pause_asked)
             self._telemetry.follow(shipped, run.progress)
             self._standbys = standbys_of(self.config)
+            if self._announced:
+                announce(shipped, self.config)
             runner = self._runner = self._new_runner(run, shipped, bounded=bounded)
             runner.start()
         except HayaseError as error:
@@ -425,8 +419,10 @@ class StreamsApp(StoreReading):
             self._ended(run, None)
             raise
         with self._lock:
-            changes = None if bounded else TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped)
-            watcher = threading.Thread(target=self._watch, args=(runner, changes), name="hayase-watcher", daemon=True)
+            changes = TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped, watch=not bounded)
+            watcher = threading.Thread(
+                target=self._watch, args=(runner, changes, bounded), name="hayase-watcher", daemon=True
+            )
             watcher.start()
             self._watcher = watcher
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
@@ -457,7 +453,7 @@ class StreamsApp(StoreReading):
         self._lease.__enter__()
         clear_memory(self.config)
 
-    def _watch(self, runner: Runner, changes: TopicChanges | None) -> None:
+    def _watch(self, runner: Runner, changes: TopicChanges | None, bounded: bool) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
@@ -468,7 +464,7 @@ class StreamsApp(StoreReading):
             except BaseException as failed:  # whatever it is, the application ends, and lets go of its lease
                 _LOG.exception("the supervisor failed")
                 error = runner.why_lost(failed)
-            self._ended(runner.run, error, raised=changes is None)  # by run_to_end
+            self._ended(runner.run, error, raised=bounded)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
         """The reason why another copy may run now; `None` as long as the lease is held."""
@@ -479,6 +475,8 @@ class StreamsApp(StoreReading):
         self._let_go(run)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
+        if error is not None:
+            name_application(error, self.config.application_id)
         self._error = error
         if run is not None:
             end = State.ERROR if error is not None else State.NOT_RUNNING

@@ -1,4 +1,4 @@
-"""The id and the plan of a checkpoint, which every start compares with its own."""
+"""The id of a checkpoint and its plan in use, which every start compares with its own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.app.plan_changes import plan_changed
-from hayase.compiler.build import make_plan, source_topics
-from hayase.compiler.compile import compile_subtopologies
-from hayase.compiler.options import compile_options
-from hayase.core.config import StreamsConfig
 from hayase.query.checkpoint import PLAN_FORMAT, decoded_checkpoint_id, decoded_plan, format_of
+from hayase.query.numbered_plans import NumberedPlan, existing_plan, number_in_use, plan_numbers, read_plan
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
 from hayase.topology.earlier import FORMAT, in_format
-from hayase.topology.resolve import has_patterns
 from hayase.topology.topology import Topology
 
 _CHECKPOINT_ID = "lineage"
@@ -25,13 +21,36 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """The plan of the first start: those of later starts must be equal."""
+    """The plan in use: that of the first start, or a later one.
+
+    Attributes:
+        text: as `Plan.to_json` writes it; that of plan 0 may say its format, too.
+        number: 0 for that of the first start.
+        document: its shape, and what goes with it; `None` if no program of this release has started with plan 0.
+        newest: the highest number that was ever published.
+    """
 
     text: str
+    number: int = 0
+    document: NumberedPlan | None = None
+    newest: int = 0
 
     def names(self, topology: Topology) -> Topology:
         """The topology with the numbers and names of the first start."""
-        return in_format(topology, format_of(json.loads(self.text)))
+        return in_format(topology, self.plan_format)
+
+    @property
+    def plan_format(self) -> int:
+        """See `hayase.topology.earlier`."""
+        if self.number and self.document is not None:
+            return self.document.plan_format
+        return format_of(json.loads(self.text))
+
+    @property
+    def plain_text(self) -> str:
+        """The text without its format."""
+        plan = {name: part for name, part in json.loads(self.text).items() if name != PLAN_FORMAT}
+        return json.dumps(plan, sort_keys=True, separators=(",", ":"))
 
     @property
     def bundles_per_subtopology(self) -> int | None:
@@ -70,15 +89,28 @@ def read_checkpoint_id(blobs: BlobStore) -> str | None:
 
 
 def stored_plan(blobs: BlobStore) -> StoredPlan | None:
-    """The plan of the first start.
+    """The plan in use.
 
-    `None` if there was none; raises CheckpointError `CHECKPOINT_CORRUPT` if it is torn.
+    `None` if no application ever started; raises CheckpointError `CHECKPOINT_CORRUPT` if it is torn.
     """
     data = blobs.get(_PLAN)
     if data is None:
         return None
     decoded_plan(data)
-    return StoredPlan(data.decode())
+    published = plan_numbers(blobs)
+    newest, number = max(published, default=0), number_in_use(blobs)
+    if number:
+        document = existing_plan(blobs, number)
+        return StoredPlan(document.text, number, document, newest)
+    return StoredPlan(data.decode(), 0, read_plan(blobs, 0) if 0 in published else None, newest)
+
+
+def internal_topics_of_all(blobs: BlobStore) -> list[str]:
+    """Topics that the application made for itself, with any of its plans."""
+    data = blobs.get(_PLAN)
+    plans = [] if data is None else [decoded_plan(data)]
+    plans += [existing_plan(blobs, number).plan for number in plan_numbers(blobs) if number]
+    return sorted({topic for plan in plans for topic in plan.get("internal", {})})
 
 
 def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: bool) -> None:
@@ -100,26 +132,5 @@ def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: boo
         return
     stored = stored_plan(blobs)
     assert stored is not None, "a plan is never deleted"
-    before = {name: part for name, part in json.loads(stored.text).items() if name != PLAN_FORMAT}
-    if before != plan:
-        raise plan_changed(application_id, json.dumps(before), text)
-
-
-def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
-    """Check that a topology comes to the plan of the first start, without a look at the log.
-
-    Patterns are not resolved, so not checked.
-
-    Raises:
-        CheckpointError: `PLAN_CHANGED`, with what differs.
-    """
-    stored = stored_plan(blobs)
-    if stored is None or has_patterns(topology):
-        return
-    topology = stored.names(topology)
-    plan = json.loads(stored.text)
-    known = {**plan["topics"], **plan.get("internal", {})}
-    compiled = compile_subtopologies(topology, compile_options(config))
-    topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
-    plan_now = make_plan(topology, topics, compiled, threads=1, bundles_per_subtopology=stored.bundles_per_subtopology)
-    fix_plan(blobs, config.application_id, plan_now.to_json(), new_names=False)  # it has one already
+    if json.loads(stored.plain_text) != plan:
+        raise plan_changed(application_id, stored.plain_text, text)

@@ -29,6 +29,7 @@ _CHECKPOINT = (
     "lineage",
     "migration",
     "plan.json",
+    "plans",
     "positions",
     "probe",
     "programs",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hayase.app.checkpoint import check_plan
 from hayase.app.migration import Commit, clear_migration, commit_migration, finish_migration, stage_delta
+from hayase.app.plan_switch import check_plan
 from hayase.app.store_schemas import SchemaChange, next_schemas, schema_changes
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -251,7 +251,10 @@ class _Migrating:
             for topic, partitions in before.ranges.items()
         }
         now_ms = max(before.wall_clock_ms, self._clock.now_ms())
-        return EpochRecord(last + 1, before.checkpoint_id, before.plan, now_ms, ranges, before.topic_ids, before.digest)
+        return EpochRecord(
+            last + 1, before.checkpoint_id, before.plan, now_ms, ranges, before.topic_ids, before.digest,
+            numbered=before.numbered,
+        )  # fmt: skip
 
     def _deltas(self, changes: Mapping[str, SchemaChange], record: EpochRecord, *, write: bool) -> Iterator[Delta]:
         """A delta for each bundle that has one in every epoch, with what is rewritten in it."""

@@ -10,13 +10,13 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from hayase.app.checkpoint import checkpoint_id_of, fix_plan, stored_plan
+from hayase.app.checkpoint import checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
+from hayase.app.plan_switch import fit_plan, program_of_open_epoch, settle_plan
 from hayase.app.store_schemas import check_store_schemas
-from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
-from hayase.compiler.build import make_plan, source_topics
-from hayase.compiler.compile import compile_subtopologies
+from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
+from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, failure_policy, log_config
 from hayase.core.config import StreamsConfig
@@ -28,6 +28,7 @@ from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.driver.session import default_slots
+from hayase.runtime.epochs.done_marks import restore_done_marks
 from hayase.runtime.epochs.log_ownership import Claim, check_ownership, claim, forget_claims
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, record_positions
@@ -39,6 +40,7 @@ from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.storage.blobs import BlobStore
 from hayase.task.epoch_record import Epochs
+from hayase.task.plan import Plan
 from hayase.topology.earlier import FORMAT, differs, in_format
 from hayase.topology.topology import Topology
 
@@ -54,6 +56,9 @@ def prepare(
     first_slot: int = 0,
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
+
+    Where an epoch is open that another topology began, it is that one's, and only finishes the epoch
+    (`AppSpec.finishes`): prepare again then.
 
     Internal topics and the plan in the checkpoint are made if need be.
 
@@ -84,50 +89,41 @@ def prepare(
         stored = stored_plan(blobs)
         if stored is None:  # before anything is made: the folder may be the wrong one
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
-        finish_migration(blobs)
+        _settle_earlier_runs(blobs, started=stored is not None)
         topology, infos = prepare_topics(log, given, first=stored is None)
         resets = resets_of(topology, config.auto_offset_reset)
         if stored is None:
             check_resets(resets)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
-        compiled = compile_subtopologies(topology, options)
-        bundles = stored.bundles_per_subtopology if stored is not None else config.num_bundles
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:
             stored.check_partitions(topics)
-        plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_subtopology=bundles)
-        if stored is None:  # a program that cannot run must not fix the plan of the one that will
+        fitted = fit_plan(stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles)
+        # One that cannot run must not fix the plan of one that will.
+        if stored is None or fitted.difference is not None:
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
-        fix_plan(blobs, config.application_id, plan.to_json(), new_names=new_names)
+        begun = program_of_open_epoch(blobs, fitted)
+        if begun is not None:
+            _LOG.warning(
+                "epoch %d was begun with another topology, which finishes it first", begun.finishes,
+                extra={"application_id": config.application_id},
+            )  # fmt: skip
+            begun = dataclasses.replace(
+                begun, endpoints=endpoints, slots=slots, first_slot=first_slot, cluster=cluster,
+                span_max_ms=0 if in_clear else config.epoch_span_max_ms,
+            )  # fmt: skip
+            return _finishing(begun, config, blobs, log)
+        fitted = settle_plan(blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names)
+        topology, compiled, plan = fitted.topology, fitted.compiled, fitted.plan
         check_store_schemas(blobs, topology)
         check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
-        checkpoint_id = checkpoint_id_of(blobs)
-        names = {bundle.id for bundle in plan.bundles}
-        writing = {
-            str(sub.id)
-            for sub in topology.subtopologies
-            if any(sink.topic not in topology.repartitions for sink in sub.sinks)
-        }
-        noted = check_ownership(
-            blobs,
-            log,
-            config.application_id,
-            checkpoint_id,
-            names,
-            writing=[bundle.id for bundle in plan.bundles if bundle.subtopology in writing],
-            exactly_once=config.exactly_once,
-        )
-        if not config.exactly_once:
-            forget_claims(blobs)  # its epochs leave no markers
+        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.places)
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
-        ensure_dead_letter_topic(config, log)
+        ensure_topics_of_failures(config, log)
     finally:
         log.close()
-    term = _begin(blobs, checkpoint_id)
-    if config.exactly_once:  # takes a broker most of a second, which Spark needs longer than anyway
-        claiming = (log_config(config), blobs, config.application_id, checkpoint_id, term, noted)
-        threading.Thread(target=_claim_log, args=claiming, name="hayase-claim", daemon=True).start()
+    term = _begin(config, blobs, checkpoint_id, noted)
     return AppSpec(
         application_id=config.application_id,
         checkpoint_id=checkpoint_id,
@@ -147,6 +143,9 @@ def prepare(
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
         first_slot=first_slot,
+        plan_number=fitted.document.number,
+        places=fitted.document.places,
+        former_topics=frozenset(fitted.document.former_topics),
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,
@@ -173,6 +172,13 @@ def prepare(
         state_root=str(config.state_dir),
         log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
     )
+
+
+def _settle_earlier_runs(blobs: BlobStore, *, started: bool) -> None:
+    """Finish what an earlier run or a migration left, and put back what was deleted since."""
+    if started:
+        restore_done_marks(blobs, checkpoint_id_of(blobs))
+    finish_migration(blobs)
 
 
 def _record_positions(
@@ -211,6 +217,56 @@ def _check_stores_can_move(topology: Topology) -> None:
         )
 
 
-def _begin(blobs: BlobStore, checkpoint_id: str) -> int:
+def _check_log(
+    config: StreamsConfig, blobs: BlobStore, log: Log, topology: Topology, plan: Plan, places: Mapping[str, int]
+) -> tuple[str, Claim]:
+    """The checkpoint's id, and what to note once the log is claimed for it."""
+    checkpoint_id = checkpoint_id_of(blobs)
+    names = {*places, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
+    writing = {
+        str(sub.id)
+        for sub in topology.subtopologies
+        if any(sink.topic not in topology.repartitions for sink in sub.sinks)
+    }
+    noted = check_ownership(
+        blobs,
+        log,
+        config.application_id,
+        checkpoint_id,
+        names,
+        writing=[bundle.id for bundle in plan.bundles if bundle.subtopology in writing],
+        exactly_once=config.exactly_once,
+    )
+    if not config.exactly_once:
+        forget_claims(blobs)  # its epochs leave no markers
+    return checkpoint_id, noted
+
+
+def _finishing(begun: AppSpec, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
+    """The program that began an open epoch, as this run can have it: where things are may have changed."""
+    checkpoint_id, noted = _check_log(config, blobs, log, begun.topology, begun.plan, begun.places)
+    ensure_topics_of_failures(config, log)
+    return dataclasses.replace(
+        begun,
+        term=_begin(config, blobs, checkpoint_id, noted),
+        log=log_config(config),
+        options=dataclasses.replace(begun.options, registry_settings=config.schema_registry),
+        checkpoint=config.checkpoint_dir,
+        checkpoint_fsync=config.checkpoint_fsync,
+        folders=state_folders(config),
+        followers_dir=str(followers_folder(config)),
+        state_root=str(config.state_dir),
+        exactly_once=config.exactly_once,
+        machine=current_boot_id(),
+        files_access=config.files_group_access,
+    )
+
+
+def _begin(config: StreamsConfig, blobs: BlobStore, checkpoint_id: str, noted: Claim) -> int:
+    """The term of this run, which claims the log."""
     Floor(blobs, checkpoint_id).begin()
-    return begin_term(blobs)
+    term = begin_term(blobs)
+    if config.exactly_once:  # takes a broker most of a second, which Spark needs longer than anyway
+        claiming = (log_config(config), blobs, config.application_id, checkpoint_id, term, noted)
+        threading.Thread(target=_claim_log, args=claiming, name="hayase-claim", daemon=True).start()
+    return term

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hayase.app.checkpoint import stored_plan
+from hayase.app.checkpoint import internal_topics_of_all, stored_plan
 from hayase.app.run_status import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
@@ -27,6 +27,7 @@ _FOLDERS = (
     "changelog/",
     "snapshots/",
     "programs/",
+    "plans/",
     "schemas/",
     "edges/",
     "claims/",
@@ -37,6 +38,7 @@ _FOLDERS = (
     "terms/",
     "amendments/",
     "positions/",
+    "sql/",
 )
 """The entries of a checkpoint besides the lease."""
 
@@ -165,10 +167,9 @@ def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
 def _delete_internal_topics(blobs: BlobStore, log: Log) -> None:
     """Only the checkpoint knows their names, so they go before it; if it is torn, nothing does."""
     try:
-        stored = stored_plan(blobs)
+        internal = internal_topics_of_all(blobs)
     except CheckpointError:
-        stored = None
-    internal = stored.internal_topics if stored is not None else []
+        internal = []
     for topic in log.describe(internal):
         log.delete_topic(topic)
 

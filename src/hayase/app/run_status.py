@@ -104,6 +104,7 @@ class ApplicationStatus(msgspec.Struct, frozen=True):
         finished_epoch: the last epoch marked as through in the checkpoint, -1 if there is none. The mark is made when
             the next epoch is asked for.
         run: what the run said last; of the last run if it is not running; `None` if nothing is known.
+        failed_at_start: whether no epoch of it was ever finished, and the last run failed.
     """
 
     application_id: str
@@ -113,6 +114,7 @@ class ApplicationStatus(msgspec.Struct, frozen=True):
     holding: bool
     finished_epoch: int
     run: RunStatus | None
+    failed_at_start: bool = False
 
 
 def application_status(config: StreamsConfig) -> ApplicationStatus:
@@ -120,14 +122,18 @@ def application_status(config: StreamsConfig) -> ApplicationStatus:
     holder = lease_holder(_blobs(config))
     control = DriverControl.of_running(_folder(config) / RUNS) if holder is not None else None
     data = control.run() if control is not None else _read(_folder(config) / _LAST_RUN) if holder is None else None
+    run = msgspec.json.decode(data, type=RunStatus) if data else None
+    finished = _finished(config)
+    failed = holder is None and run is not None and bool(run.error) and run.epochs == 0 and finished < 0
     return ApplicationStatus(
         config.application_id,
         holder is not None,
         holder or "",
         control is not None and control.pause_requested(),
         control is not None and control.suspended(),
-        _finished(config),
-        msgspec.json.decode(data, type=RunStatus) if data else None,
+        finished,
+        run,
+        failed and not _blobs(config).is_empty(),  # else its checkpoint may be elsewhere
     )
 
 
@@ -141,10 +147,15 @@ def applications(settings: Mapping[str, object]) -> list[ApplicationStatus]:
     place = Path(StreamsConfig({**known, "application.id": "-"}).state_dir)
     statuses = []
     for folder in sorted(place.iterdir()) if place.is_dir() else ():
-        if folder.is_dir() and any((folder / part).is_dir() for part in ("checkpoint", "state")):
+        if has_state(folder):
             with suppress(ConfigError):  # a folder of the user whose name is no application.id
                 statuses.append(application_status(StreamsConfig({**known, "application.id": folder.name})))
     return statuses
+
+
+def has_state(folder: Path) -> bool:
+    """Whether a folder in `state.dir` is that of an application."""
+    return any((folder / part).is_dir() for part in ("checkpoint", "state"))
 
 
 def pause_application(config: StreamsConfig, *, timeout_s: float) -> bool:

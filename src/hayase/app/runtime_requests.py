@@ -24,7 +24,7 @@ _ANSWERS = "answers"
 _POLL_S = 0.02
 _STARTING_S = 5.0
 
-Action = Literal["add", "remove", "pause", "resume", "restart"]
+Action = Literal["add", "replace", "remove", "pause", "resume", "restart"]
 
 
 class RuntimeRequest(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class RuntimeRequest(msgspec.Struct, frozen=True):
     Attributes:
         action: what is to be done.
         name: of the topology.
-        program: of an `add`: digest of the program in the runtime's checkpoint.
+        program: of an `add` or `replace`: digest of the program in the runtime's checkpoint.
         application_id: of an `add`: adopts the checkpoint of that application.
         delete_state: of a `remove`.
     """

@@ -53,6 +53,12 @@ class Served(Protocol):
         """See StreamsRuntime."""
         ...
 
+    def replace_topology(
+        self, name: str, topology: Topology, settings: Mapping[str, object] | None = None
+    ) -> NamedTopology:
+        """See StreamsRuntime."""
+        ...
+
     def remove_topology(self, name: str, *, delete_state: bool = False) -> None:
         """See StreamsRuntime."""
         ...
@@ -121,6 +127,9 @@ class RuntimeService:
             case "add":
                 topology, settings = self._program(request.program)
                 runtime.add_topology(request.name, topology, settings, application_id=request.application_id or None)
+            case "replace":
+                topology, settings = self._program(request.program)
+                runtime.replace_topology(request.name, topology, settings or None)
             case "remove":
                 runtime.remove_topology(request.name, delete_state=request.delete_state)
             case "pause":

@@ -34,6 +34,8 @@ OF_TOPOLOGIES = frozenset(
         "processing.exception.handler",
         "processing.form",
         "processing.guarantee",
+        "processing.log.rows.include",
+        "processing.log.topic.name",
         "production.exception.handler",
         "repartition.purge.interval.ms",
         "source.range.lost",

@@ -12,32 +12,55 @@ from typing import Any
 
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
-from hayase.app.runtime_settings import is_of_topologies
-from hayase.app.sql_settings import TO_TOPOLOGY, topology_settings
+from hayase.app.reset import reset_application
+from hayase.app.runtime_settings import is_of_topologies, own_config, topology_config
+from hayase.app.sql_records import (
+    FOLDER,
+    NumberedJson,
+    QueryRecord,
+    cannot_go_on,
+    check_unchanged_or_replaceable,
+    remember,
+)
+from hayase.app.sql_settings import query_settings
+from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError
+from hayase.core.errors import CheckpointError, ConfigError, HayaseError
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.serde.registry import SchemaRegistry
 from hayase.sql.ast import statements as ast
+from hayase.sql.ast.statement_text import statement_text
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.engine import PersistentQuery, SqlEngine
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.settings import OF_STREAMS
+from hayase.sql.statements.processing_log import (
+    makes_processing_log_topic,
+    processing_log_size,
+    processing_log_stream,
+    processing_log_topic,
+)
 from hayase.sql.statements.results import QueryKind
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
 
 ALLOWED = (
-    ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.CreateType, ast.SetProperty, ast.UnsetProperty,
-    ast.DefineVariable, ast.UndefineVariable,
+    ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.CreateType, ast.CreateFunction, ast.SetProperty,
+    ast.UnsetProperty, ast.DefineVariable, ast.UndefineVariable,
 )  # fmt: skip
 """What a script that runs as a program may hold: what can be executed again at every start (headless mode)."""
 _SQL_PREFIX = "ksql."
 _REGISTRY_URL = "ksql.schema.registry.url"
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
+_OF_STATEMENTS = ("PLAN_CHANGED", "STORE_SCHEMA_CHANGED")
+"""Conditions of checkpoints that do not fit a changed statement."""
 
 
 @dataclass
@@ -83,11 +106,12 @@ class SqlProgram:
     """Runs a script (ksqlDB's headless mode): `start`, `run_to_end`, `close`, as a StreamsRuntime.
 
     Persistent queries keep their state by what they write, not by a number: a query that is added before others
-    changes nothing for them. A query whose statement is gone is stopped; its state stays.
+    changes nothing for them. A query whose statement is gone is stopped; its state stays. One whose statement has
+    changed goes on with its state where ksqlDB's rules of CREATE OR REPLACE allow that.
 
     Args:
-        script: the statements: CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET, UNSET, DEFINE,
-            UNDEFINE.
+        script: the statements: CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, CREATE FUNCTION, SET,
+            UNSET, DEFINE, UNDEFINE.
         settings: of Hayase (`application.id`, `bootstrap.servers`, …) and of ksqlDB (`ksql.…`).
         variables: for `${name}`.
         functions: all functions; by default those of ksqlDB.
@@ -96,7 +120,8 @@ class SqlProgram:
         queries: by the name of their topology in the runtime.
 
     Raises:
-        ParseFailedError, StatementError: a statement is wrong; nothing has been created or started.
+        ParseFailedError, StatementError: a statement is wrong, or the state of its query does not fit it any more
+            (`CANNOT_REPLACE`); nothing has been created or started.
         ConfigError: a setting is wrong.
     """
 
@@ -111,7 +136,7 @@ class SqlProgram:
         of_sql = {key: value for key, value in settings.items() if key.startswith(_SQL_PREFIX)}
         of_queries = {key: value for key, value in settings.items() if is_of_topologies(key)}
         of_runtime = {key: value for key, value in settings.items() if key not in of_sql and key not in of_queries}
-        self._of_queries = of_queries
+        self._of_queries, self._of_runtime = of_queries, of_runtime
         statements = parse_script(script, variables)
         for parsed in statements:
             _check_allowed(parsed)
@@ -120,11 +145,17 @@ class SqlProgram:
         try:
             self._topics = _Topics(self._log)
             registry = _registry(of_sql, self.runtime.config)
-            self.engine = SqlEngine(_engine_settings(of_sql, of_queries), functions, registry, self._topics)
+            own = own_config(of_runtime)
+            self._schemas = NumberedJson(open_blobs(own.checkpoint_dir, fsync=own.checkpoint_fsync), FOLDER)
+            inferred = InferredColumns(self._schemas.get())
+            self.engine = SqlEngine(_engine_settings(of_sql, of_queries), functions, registry, self._topics, inferred)
             self.queries: dict[str, PersistentQuery] = {}
+            self._statements: dict[str, ParsedStatement] = {}
             self._settings: dict[str, dict[str, object]] = {}
-            for parsed in statements:
+            log_stream = processing_log_stream(self.engine.settings)
+            for parsed in (*([] if log_stream is None else parse_script(log_stream)), *statements):
                 self._execute(parsed)
+            self._check_changes()
         except BaseException:
             self._log.close()
             raise
@@ -137,6 +168,7 @@ class SqlProgram:
         """
         self._prepare()
         self.runtime.start()
+        self._remember()
 
     def run_to_end(self, timeout: timedelta | None = None) -> dict[str, ProgressReport]:
         """Process what is in the topics now, then stop. A query that reads what another one writes comes after it.
@@ -145,7 +177,22 @@ class SqlProgram:
             HayaseError: as `StreamsRuntime.run_to_end`.
         """
         self._prepare()
-        return self.runtime.run_to_end(timeout, after=self._after())
+        try:
+            return self.runtime.run_to_end(timeout, after=self._after())
+        except CheckpointError as error:
+            raise self._of_statement(error) from error
+        finally:
+            self._remember()
+
+    def reset(self) -> None:
+        """Forget state and positions of all queries, before they start: as `hayase app reset` for each of them.
+
+        Raises:
+            LeaseHeldError: a query is running.
+        """
+        for name in self.queries:
+            config = topology_config(self._of_runtime, name, self._settings[name], None)
+            reset_application(config, self._log)
 
     def close(self) -> None:
         """Stop all queries between epochs."""
@@ -155,6 +202,10 @@ class SqlProgram:
     def query(self, name: str) -> NamedTopology:
         """The topology of a query, by the name that it has in `queries`."""
         return self.runtime.topology(name)
+
+    def statement(self, name: str) -> ParsedStatement:
+        """The statement that made a query, by the name that it has in `queries`."""
+        return self._statements[name]
 
     def __enter__(self) -> SqlProgram:
         return self
@@ -168,7 +219,7 @@ class SqlProgram:
         result = self.engine.execute(parsed)
         for query_id in result.stopped:
             for name in [name for name, query in self.queries.items() if query.id == query_id]:
-                del self.queries[name], self._settings[name]
+                del self.queries[name], self._settings[name], self._statements[name]
         for query in result.started:
             name = _name_of(query)
             known = self.queries.get(name)
@@ -181,16 +232,68 @@ class SqlProgram:
                     statement=parsed.text,
                 )
             self.queries[name] = query
-            self._settings[name] = topology_settings(self.engine.settings, self._of_queries)
+            self._statements[name] = parsed
+            self._settings[name] = self._topology_settings()
+
+    def _topology_settings(self) -> dict[str, object]:
+        """What the settings that count now are for a topology."""
+        given = self.engine.settings
+        settings = query_settings(given, self._of_queries)
+        log = processing_log_topic(given)
+        if makes_processing_log_topic(given) or self._topics.partitions(log) is not None:
+            settings.setdefault("processing.log.topic.name", log)
+            self._topics.create(log, *processing_log_size(given))
+        return settings
+
+    def _check_changes(self) -> None:
+        """Compare the queries with those of the last run; raises StatementError `CANNOT_REPLACE`."""
+        for name in self.queries:
+            try:
+                blobs, application_id = self._checkpoint(name)
+                check_unchanged_or_replaceable(blobs, self._record(name), name, application_id)
+            except StatementError as error:
+                parsed = self._statements[name]
+                raise StatementError(
+                    error.condition, error.message, location=parsed.location, statement=parsed.text
+                ) from error
+
+    def _remember(self) -> None:
+        """Keep the definitions of the queries that have begun to run."""
+        for name, app in self.runtime.topologies.items():
+            if app.state is not State.CREATED and not isinstance(app.error, CheckpointError):
+                remember(self._checkpoint(name)[0], self._record(name))
+
+    def _record(self, name: str) -> QueryRecord:
+        text = statement_text(self._statements[name].statement)
+        return QueryRecord.of(self.queries[name], text, self.engine.catalog)
+
+    def _checkpoint(self, name: str) -> tuple[BlobStore, str]:
+        """The checkpoint of a query, and the `application.id` of its topology."""
+        config = topology_config(self._of_runtime, name, self._settings[name], None)
+        return open_blobs(config.checkpoint_dir, fsync=config.checkpoint_fsync), config.application_id
+
+    def _of_statement(self, error: CheckpointError) -> HayaseError:
+        """What the runtime refused, as an error of the statement whose topology it is."""
+        for name, app in self.runtime.topologies.items():
+            if app.error is error and error.condition in _OF_STATEMENTS:
+                parsed = self._statements[name]
+                found = cannot_go_on(
+                    name, app.config.application_id, error.message.partition(". ")[0], "its topology has changed"
+                )
+                return StatementError(found.condition, found.message, location=parsed.location, statement=parsed.text)
+        return error
 
     def _prepare(self) -> None:
+        self._schemas.put(self.engine.inferred.to_json())
         self._topics.make_all()
         for name, query in self.queries.items():
             self.runtime.add_topology(name, query.topology, self._settings[name])
 
     def _after(self) -> dict[str, set[str]]:
-        """Which queries each query comes after: those that write what it reads."""
+        """Which queries each query comes after: those that write what it reads, the processing log included."""
         writers: dict[str, set[str]] = {}
+        log = processing_log_topic(self.engine.settings)
+        writers[log] = {name for name, query in self.queries.items() if log not in query.source_topics}
         for name, query in self.queries.items():
             if query.sink_topic is not None:
                 writers.setdefault(query.sink_topic, set()).add(name)
@@ -206,7 +309,7 @@ def _check_allowed(parsed: ParsedStatement) -> None:
             "NOT_IN_PROGRAM",
             f"{parsed.text.split(maxsplit=1)[0].upper()} … cannot be part of a script that runs as a program, because "
             "the script is executed again at every start. It may hold CREATE, CREATE … AS SELECT, INSERT INTO … "
-            "SELECT, CREATE TYPE, SET, UNSET, DEFINE and UNDEFINE",
+            "SELECT, CREATE TYPE, CREATE FUNCTION, SET, UNSET, DEFINE and UNDEFINE",
             location=parsed.location,
             statement=parsed.text,
         )
@@ -232,7 +335,7 @@ def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> Any:
 
 
 def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, object]) -> dict[str, object]:
-    from_queries = {key: value for key, value in of_queries.items() if key in TO_TOPOLOGY}
+    from_queries = {key: value for key, value in of_queries.items() if key in OF_STREAMS}
     if "statestore.cache.max.bytes" in from_queries:
         from_queries["cache.max.bytes.buffering"] = from_queries.pop("statestore.cache.max.bytes")
     return {**{key: value for key, value in of_sql.items() if key != _REGISTRY_URL}, **from_queries}

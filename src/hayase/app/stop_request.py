@@ -8,6 +8,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType, TracebackType
 
+from hayase.core.errors import StreamsStoppedError
+
+_TICK = timedelta(milliseconds=250)
 SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 _DEFAULTS: dict[int, SignalHandler] = {
     signal.SIGINT: signal.default_int_handler,
@@ -80,34 +83,32 @@ class Starter(threading.Thread):
             self.error = error
 
 
-_TICK = timedelta(milliseconds=250)
-
-
 def run_until_asked(
     start: Callable[[], object],
     wait: Callable[[timedelta], bool],
     close: Callable[[], object],
     stop: StopRequest,
 ) -> None:
-    """Start beside the main thread, and wait there for the end, or for a request to stop.
+    """Start beside the main thread, and wait there for the end, or for a request to stop; then close.
 
     Args:
         start: starts, or runs to an end.
         wait: waits that long for the end; whether it has come.
-        close: stops it; called once it is started.
+        close: stops it. While it is starting it only asks for that, and `start` sees to it.
         stop: the request.
 
     Raises:
-        Exception: what `start` raised, unless a stop was asked for.
+        Exception: what `start` raised, unless it says that a stop was asked for, as it was.
     """
     starter = Starter(start)
     starter.start()
     try:
         while not starter.failed and not wait(_TICK):
-            if stop.asked and not starter.is_alive():
-                break
+            if stop.asked:
+                close()
     finally:
+        close()
         starter.join()
         close()
-    if starter.error is not None and not stop.asked:
+    if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
         raise starter.error

@@ -6,15 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.main_guard import check_not_loading
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
+from hayase.app.plan_switch import check_change
 from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
 from hayase.app.run_status import RUNS
@@ -23,7 +25,7 @@ from hayase.app.runtime_settings import check_runtime_settings, own_config, topo
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.compiler.options import log_config
-from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.log.open import open_log
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hayase.app")
 
+_STOP_AT_START = timedelta(seconds=60)
 _POLL_S = 0.05
 _ENDS = (State.NOT_RUNNING, State.ERROR)
 
@@ -99,6 +102,7 @@ class StreamsRuntime:
         self._metrics: MetricsServer | None = None
         self._service: RuntimeService | None = None
         self._watcher: threading.Thread | None = None
+        self._starting = False
         self._stopping = threading.Event()
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
 
@@ -243,6 +247,58 @@ class StreamsRuntime:
             self._start_topology(name)
         return app
 
+    def replace_topology(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Mapping[str, object] | None = None,
+        *,
+        timeout: timedelta = timedelta(seconds=60),
+    ) -> NamedTopology:
+        """Have another topology take the place of one, between two epochs; it goes on with its state.
+
+        Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
+        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Internal topics
+        that go, or are written otherwise, are emptied first: the old topology goes on to the end of its input as it is
+        then. Where the new topology is refused, the old one goes on.
+
+        Args:
+            name: its name.
+            topology: what runs from now on.
+            settings: of the topology from now on; default: those that it has.
+            timeout: how long the epoch at work may take to end, and likewise emptying internal topics.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+            CheckpointError: `PLAN_CHANGED`: it cannot go on with the state, with the reasons and what to do;
+                `OPEN_EPOCH_OF_ANOTHER_PLAN`: an epoch did not end within the timeout, or has failed;
+                `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
+            HayaseError: it cannot be started as it is.
+        """
+        self._check_open()
+        old_app = self.topology(name)
+        with self._lock:
+            old = self._programs[name]
+        program = replace(old, topology=topology, settings=old.settings if settings is None else dict(settings))
+        app = self._make(name, program)
+        check_change(app.topology, app.config)
+        old_app.close(timeout)
+        with self._lock:
+            self._programs[name], self._topologies[name] = program, app
+            started = self._state is State.RUNNING
+        self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
+        if started:
+            try:
+                app = self._start_replacing(name, old, program, timeout)
+            except HayaseError:
+                with self._lock:
+                    self._programs[name], self._topologies[name] = old, self._make(name, old)
+                self._publish()
+                self._try_to_start(name, bounded=False)
+                raise
+        return app
+
     def start(self) -> None:
         """Start Spark and all topologies, those of earlier runs too. Returns when they are started.
 
@@ -309,6 +365,7 @@ class StreamsRuntime:
         Raises:
             HayaseError: what `start` raises, or what made the runtime fail.
         """
+        check_not_loading()
         if threading.current_thread() is threading.main_thread():
             with StopRequest(keep_handlers=True) as stop:
                 run_until_asked(self.start, self.wait, self.close, stop)
@@ -333,7 +390,8 @@ class StreamsRuntime:
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """Stop all topologies between epochs, or after the timeout in mid-epoch, and Spark, if the runtime started it.
 
-        Nothing is lost or written twice either way. Does nothing if the runtime has stopped. Thread-safe.
+        Nothing is lost or written twice either way. Does nothing if the runtime has stopped. Thread-safe. While `start`
+        is at work it only asks for the stop; `wait` returns when that has happened.
 
         Returns:
             Whether all topologies stopped between epochs.
@@ -341,14 +399,12 @@ class StreamsRuntime:
         with self._lock:
             if self._state in _ENDS:
                 return True
-            if self._state is State.PENDING_SHUTDOWN:
-                closing = False
-            else:
-                closing = True
+            already = self._state in (State.PENDING_SHUTDOWN, State.PENDING_ERROR)
+            if not already:
                 self._move(State.PENDING_SHUTDOWN)
-        if not closing:
-            return self.wait(timeout)
-        return self._end(None, timeout)
+            if self._starting:  # start() sees the state and stops what it started
+                return True
+        return self.wait(timeout) if already else self._end(None, timeout)
 
     def metrics(self) -> dict[str, dict[MetricName, Value]]:
         """The metrics of every topology, by name; see `StreamsApp.metrics`."""
@@ -370,12 +426,14 @@ class StreamsRuntime:
     # how it works
 
     def _start(self, *, bounded: bool, later: Collection[str] = ()) -> None:
+        check_not_loading()
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsStoppedError(
                     "ALREADY_STARTED", f"the runtime is {self._state.value}; make a new StreamsRuntime to start again"
                 )
             self._move(State.REBALANCING)
+            self._starting = True
         if self.config.log_format is not None:
             form, level = self.config.log_format, self.config.log_level or "INFO"
             configure_logging(form=form, level=level, secrets=self.config.secrets)
@@ -386,13 +444,20 @@ class StreamsRuntime:
             self._end(known, timedelta(0))
             raise
         with self._lock:
-            self._move(State.RUNNING)
+            if self.state is State.REBALANCING:
+                self._move(State.RUNNING)
             names = [name for name in self._topologies if name not in later]
         for name in names:
-            self._try_to_start(name, bounded=bounded)
+            if self.state is State.RUNNING:
+                self._try_to_start(name, bounded=bounded)
         self._publish()
-        self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
-        self._watcher.start()
+        with self._lock:
+            self._starting = False
+            if self.state is State.RUNNING:
+                self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
+                self._watcher.start()
+                return
+        self._end(None, _STOP_AT_START)
 
     def _open(self) -> None:
         """Take the lease, read the membership, start Spark."""
@@ -470,6 +535,26 @@ class StreamsRuntime:
             app.start_to_end()
         else:
             app.start()
+
+    def _start_replacing(self, name: str, old: _Program, program: _Program, timeout: timedelta) -> NamedTopology:
+        """Start a topology in the place of another one, which empties its internal topics first if need be."""
+        try:
+            self._start_topology(name)
+        except CheckpointError as error:
+            if error.condition != "UNREAD_INTERNAL_RECORDS" or name in self._paused:
+                raise
+            _LOG.info("topology %s goes on to the end of its input, and is replaced then: %s", name, error)
+            with self._lock:
+                emptying = self._topologies[name] = self._make(name, old)
+            self._start_topology(name, bounded=True)
+            at_end = emptying.wait(timeout)
+            emptying.close(timeout)
+            if not at_end or emptying.error is not None:
+                raise emptying.error or error from None
+            with self._lock:
+                self._topologies[name] = self._make(name, program)
+            self._start_topology(name)
+        return self.topology(name)
 
     def _try_to_start(self, name: str, *, bounded: bool) -> None:
         try:

@@ -35,6 +35,7 @@ class TopicChanges:
         runner: the run.
         plan: plans the application for the topics that are there; see `hayase.app.prepare`.
         shipped: what the run was begun with.
+        watch: whether to look for new topics.
     """
 
     def __init__(
@@ -45,20 +46,30 @@ class TopicChanges:
         runner: QueryRunner | TopologyRunner,
         plan: Callable[[], AppSpec],
         shipped: AppSpec,
+        *,
+        watch: bool,
     ) -> None:
         self._blobs = blobs
         self._runner = runner
         self._plan = plan
         self._asked = False
         self._watch: TopicWatch | None = None
-        if has_patterns(topology):
+        if watch and has_patterns(topology):
             interval_ms = config.metadata_max_age_ms
             self._watch = TopicWatch(topology, log_config(config), interval_ms, shipped.plan.matched, self._record)
         self._topology = topology
         self._reset = config.auto_offset_reset
+        self._finishes = shipped.finishes is not None
+        if self._finishes:
+            runner.run.control.request_change(True)
 
     def due(self) -> bool:
-        """Whether there are new topics, and no epoch is open. While there are, none is begun."""
+        """Whether another program is to go on, and no epoch is open. While there is one, none is begun.
+
+        It reads new topics; or it is the one that was started, and another has finished an epoch before it.
+        """
+        if self._finishes:
+            return self._runner.run.control.suspended()
         new = self._watch.new() if self._watch is not None else ()
         if not new:
             return False
@@ -75,6 +86,7 @@ class TopicChanges:
             TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.
         """
         shipped = self._plan()
+        self._finishes = False
         self._runner.replace(shipped, self._blobs)
         if self._watch is not None:
             self._watch.take(shipped.plan.matched)

@@ -47,11 +47,11 @@ def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topolo
     return topology, infos
 
 
-def ensure_dead_letter_topic(config: StreamsConfig, log: Log) -> None:
-    """Make it if the settings name one that is not there."""
-    topic = config.dead_letter_topic
-    if topic is not None and topic not in log.describe([topic]):
-        log.create_topic(topic, 1)
+def ensure_topics_of_failures(config: StreamsConfig, log: Log) -> None:
+    """Make the dead-letter topic and that of the processing log, if the settings name some that are not there."""
+    for topic in (config.dead_letter_topic, config.processing_log_topic):
+        if topic is not None and topic not in log.describe([topic]):
+            log.create_topic(topic, 1)
 
 
 def _empty(log: Log, topics: list[TopicInfo]) -> None:

@@ -14,17 +14,27 @@ from hayase.app.run_status import (
     ApplicationStatus,
     application_status,
     applications,
+    has_state,
     pause_application,
     resume_application,
 )
 from hayase.cli.load import load
 from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
-from hayase.cli.run import Target, topology_settings
+from hayase.cli.progress import dropped_text
+from hayase.cli.run import streams_config
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import StateError
+from hayase.core.errors import ConfigError, StateError
 
 _HELP = "Look after applications: list, status, pause, resume, reset."
 _NOT_RUNNING = 3
+
+Application = Annotated[
+    str,
+    typer.Argument(
+        metavar="APPLICATION_ID|FILE:NAME",
+        help="The setting application.id (`hayase app list` shows them), or the program, as for `hayase run`.",
+    ),
+]
 
 app_commands = typer.Typer(no_args_is_help=True, help=_HELP, rich_markup_mode=None)
 
@@ -36,19 +46,21 @@ def _group() -> None:
 
 @app_commands.command(short_help="Whether an application runs, how far it is, and why it ended.")
 def status(
-    target: Target,
+    target: Application,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Tell how an application is: running, paused, how far, and why it ended.
 
-    Looks at the lease, the checkpoint and what the run says twice a second; changes nothing. Name the application, and
-    the settings, as for `hayase run`; on the machine where it runs.
+    Looks at the lease, the checkpoint and what the run says twice a second; changes nothing. Name the application, or
+    the program, and the settings as for `hayase run`; on the machine where it runs.
 
     Exit codes: 0 it runs, 3 it does not run.
 
     For example:
+
+        hayase app status quickstart
 
         hayase app status examples/quickstart.py
 
@@ -61,11 +73,19 @@ def status(
 
 
 @app_commands.command("list", short_help="The applications that have state on this machine.")
-def list_applications(as_json: AsJson = False, config: Config = None, config_file: ConfigFile = None) -> None:
+def list_applications(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that failed before their first epoch was finished.")
+    ] = False,
+    as_json: AsJson = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
     """Print the applications that have their state on this machine: whether they run, and the last finished epoch.
 
     Looks into `state.dir`; applications whose checkpoint is elsewhere (`checkpoint.dir`) are found by their local
-    state, and their epoch is not known.
+    state, and their epoch is not known. Those that failed before their first epoch was finished are counted only,
+    unless --all or --json is given.
 
     For example:
 
@@ -75,7 +95,10 @@ def list_applications(as_json: AsJson = False, config: Config = None, config_fil
     """
     settings = read_settings(config, config_file)
     statuses = applications(settings)
+    left_out = [] if everything or as_json else [each.application_id for each in statuses if each.failed_at_start]
     for each in statuses:
+        if each.application_id in left_out:
+            continue
         epoch = each.finished_epoch if each.finished_epoch >= 0 else None
         if as_json:
             fields = {"application_id": each.application_id, "running": each.running, "finished_epoch": epoch}
@@ -83,6 +106,12 @@ def list_applications(as_json: AsJson = False, config: Config = None, config_fil
         else:
             done = "no epoch is finished" if epoch is None else f"epoch {epoch}"
             typer.echo(f"{each.application_id}\t{'running' if each.running else 'not running'}\t{done}")
+    if left_out:
+        typer.echo(
+            f"{len(left_out)} more failed before their first epoch was finished: --all lists them, "
+            f"`hayase app reset {left_out[0]}` removes what is left of one",
+            err=True,
+        )
     if not statuses and not as_json:
         typer.echo(
             f"no application has state in {StreamsConfig({**settings, 'application.id': '-'}).state_dir}", err=True
@@ -91,7 +120,7 @@ def list_applications(as_json: AsJson = False, config: Config = None, config_fil
 
 @app_commands.command(short_help="Have a running application begin no new epochs.")
 def pause(
-    target: Target,
+    target: Application,
     timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="How long to wait until the epoch at work is finished.")
     ] = 30.0,
@@ -101,11 +130,11 @@ def pause(
     """Have a running application begin no new epochs until it is resumed.
 
     The epoch at work is finished; stores can be read meanwhile. A pause ends with the process: a new start is not
-    paused. Name the application, and the settings, as for `hayase run`; on the machine where it runs.
+    paused. Name the application, or the program, and the settings as for `hayase run`; on the machine where it runs.
 
     For example:
 
-        hayase app pause examples/quickstart.py
+        hayase app pause quickstart
     """
     settings = _settings(target, config, config_file)
     if pause_application(settings, timeout_s=timeout):
@@ -115,12 +144,12 @@ def pause(
 
 
 @app_commands.command()
-def resume(target: Target, config: Config = None, config_file: ConfigFile = None) -> None:
+def resume(target: Application, config: Config = None, config_file: ConfigFile = None) -> None:
     """Have a paused application go on.
 
     For example:
 
-        hayase app resume examples/quickstart.py
+        hayase app resume quickstart
     """
     settings = _settings(target, config, config_file)
     was_paused = resume_application(settings)
@@ -191,11 +220,34 @@ def reset(
 
 
 def _settings(target: str, config: list[str] | None, config_file: Path | None) -> StreamsConfig:
-    """Those the application runs with, as far as they say where it is."""
+    """Those the application runs with, as far as they say where it is.
+
+    A name that is that of a folder in `state.dir` is an application.id; any other one is a program.
+    """
+    settings = read_settings(config, config_file)
+    if ":" in target or target.endswith(".py"):
+        return _settings_of_program(target, settings)
+    named = StreamsConfig({**settings, "application.id": target})
+    if has_state(named.state_dir / target) or "checkpoint.dir" in settings:
+        return named
+    try:
+        return _settings_of_program(target, settings)
+    except ConfigError as error:
+        if error.condition != "APP_NOT_FOUND":
+            raise
+        raise StateError(
+            "NO_STATE",
+            f"there is no application {target!r}: nothing of it is in {named.state_dir} (`hayase app list` shows what "
+            "is), and it is no module. Give its application.id and the settings that it runs with (state.dir, "
+            "checkpoint.dir), or the program as FILE:NAME",
+        ) from error
+
+
+def _settings_of_program(target: str, settings: dict[str, object]) -> StreamsConfig:
     loaded = load(target)
     if isinstance(loaded.target, StreamsApp):
         return loaded.target.config
-    return topology_settings(loaded, read_settings(config, config_file))
+    return streams_config(loaded, settings)
 
 
 def _lines(status: ApplicationStatus) -> list[str]:
@@ -216,7 +268,7 @@ def _lines(status: ApplicationStatus) -> list[str]:
     lag = "unknown" if run.lag_records is None else f"{run.lag_records:,}"
     lines.append(
         f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, "
-        f"{run.produced:,} written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
+        f"{run.produced:,} written, {dropped_text(run.dropped, run.late, run.dead_letters)}, lag {lag}"
     )
     for what, detail in (
         ("started again after failures", str(run.replaced) if run.replaced else ""),

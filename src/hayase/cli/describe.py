@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from hayase.app.app import StreamsApp
+from hayase.cli.against import described_against
 from hayase.cli.described_topics import described_topics
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
-from hayase.cli.run import Target, topology_settings
+from hayase.cli.run import Target, streams_config
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
@@ -34,6 +35,13 @@ def describe(
     ),
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Tell what a start on this checkpoint (its checkpoint.dir) would do; exit code 1 if it is refused.",
+        ),
+    ] = None,
 ) -> None:
     """Show a topology as Kafka Streams describes it, the form each part runs in, and its topics with their partitions.
 
@@ -48,12 +56,14 @@ def describe(
         hayase describe shop.py:topology -c processing.form=rows
 
         hayase describe shop.py:topology --format mermaid
+
+        hayase describe shop.py:topology --against data/state/shop/checkpoint
     """
     loaded = load(target)
     settings = loaded.target.config if isinstance(loaded.target, StreamsApp) else None
     if settings is None:
         where = log_settings(log_dir, bootstrap_servers)
-        settings = topology_settings(loaded, {**where, **read_settings(config, config_file)})
+        settings = streams_config(loaded, {**where, **read_settings(config, config_file)})
     topology = configured(loaded.topology, settings)
     if output is Format.MERMAID:
         typer.echo(topology.describe().to_mermaid(), nl=False)
@@ -62,6 +72,11 @@ def describe(
     typer.echo()
     for line in (*form_lines(topology, settings), *spark_lines(topology), *described_topics(topology, settings)):
         typer.echo(line)
+    if against is not None:
+        lines, refused = described_against(topology, settings, against)
+        typer.echo("\n".join(("", *lines)))
+        if refused:
+            raise typer.Exit(1)
 
 
 def spark_lines(topology: Topology) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
-from hayase.app.stop_request import Starter, StopRequest
+from hayase.app.stop_request import Starter, StopRequest, run_until_asked
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import StreamsStoppedError
 
@@ -37,7 +37,7 @@ def run_app(
     Raises:
         HayaseError: it could not be started, or failed.
     """
-    starter = Starter(app.run_to_end if to_end else app.start)
+    starter = Starter(app.start_to_end if to_end else app.start)
     starter.start()
     clean = True
     while not _ended(app, starter):
@@ -72,12 +72,5 @@ def run_runtime_to_end(
         HayaseError: a topology or the runtime failed.
     """
     reports: dict[str, ProgressReport] = {}
-    starter = Starter(lambda: reports.update(run()))
-    starter.start()
-    while starter.is_alive():
-        if stop.wait(_TICK.total_seconds()) and runtime.state is State.RUNNING:
-            runtime.close()
-        starter.join(_TICK.total_seconds())
-    if starter.error is not None and not stop.asked:
-        raise starter.error
+    run_until_asked(lambda: reports.update(run()), runtime.wait, runtime.close, stop)
     return reports

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hayase.app.app import StreamsApp
+from hayase.app.main_guard import loading
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.dsl.builder import StreamsBuilder
 from hayase.topology.topology import Topology
@@ -28,11 +29,13 @@ class Loaded:
         module: where it is from, if it is a file: then its functions are not importable by workers.
         target: a topology, or an application with settings of its own.
         name: of the file or module, without folders: a default for `application.id`.
+        package: of the module, with dots; empty if it is in none, or a file.
     """
 
     module: ModuleType | None
     target: Topology | StreamsApp
     name: str
+    package: str = ""
 
     @property
     def topology(self) -> Topology:
@@ -43,8 +46,8 @@ class Loaded:
 def load(target: str) -> Loaded:
     """Load `FILE:NAME`; without `:NAME` it is `app`, else `topology`, else `builder`, whichever there is.
 
-    The file is executed as a module: what stands under `if __name__ == "__main__"` does not run. Its folder becomes
-    importable, here and in Spark's workers.
+    The file is executed as a module: what stands under `if __name__ == "__main__"` does not run, and an application
+    that is started outside of it is refused. Its folder becomes importable, here and in Spark's workers.
 
     Raises:
         ConfigError: there is no such file or name, or it is something else.
@@ -67,7 +70,10 @@ def load(target: str) -> Loaded:
             f"{_would_do(module, place) or f'{place}:NAME'}",
         )
     resolved = _resolve(getattr(module, name), f"{place}:{name}")
-    return Loaded(module if is_file else None, resolved, Path(place).stem if is_file else place.rpartition(".")[2])
+    if is_file:
+        return Loaded(module, resolved, Path(place).stem)
+    package, _, module_name = place.rpartition(".")
+    return Loaded(None, resolved, module_name, package)
 
 
 def _would_do(module: ModuleType, place: str) -> str:
@@ -87,7 +93,8 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        with loading(str(path)):
+            spec.loader.exec_module(module)
     except HayaseError:
         raise
     except Exception as error:  # a user's file may raise anything
@@ -124,7 +131,8 @@ def _split(target: str) -> tuple[str, str]:
 def _load_module(name: str) -> ModuleType:
     _make_importable(Path.cwd())
     try:
-        return importlib.import_module(name)
+        with loading(name):
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ConfigError(
             "APP_NOT_FOUND",
@@ -148,7 +156,8 @@ def _make_importable(folder: Path) -> None:
 def _resolve(target: object, what: str) -> Topology | StreamsApp:
     if callable(target) and not isinstance(target, type):
         try:
-            target = target()
+            with loading(what):
+                target = target()
         except HayaseError:
             raise
         except Exception as error:  # a user's function may raise anything

@@ -11,6 +11,8 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from hayase.cli.app_commands import app_commands
+from hayase.cli.connect import connect
+from hayase.cli.connectors import connectors
 from hayase.cli.demo.command import demo
 from hayase.cli.describe import describe
 from hayase.cli.dev import dev
@@ -58,7 +60,9 @@ app.command(short_help="Run the e-commerce example and show its result.")(demo)
 app.command(short_help="Run an application on Spark, here or on a cluster.")(run)
 app.command(short_help="Show a topology and the form each part runs in.")(describe)
 app.command(short_help="Keep a copy of an application's stores up to date.")(follow)
+app.command(short_help="Run connectors, with the REST interface of Kafka Connect.")(connect)
 app.add_typer(app_commands, name="app")
+app.add_typer(connectors, name="connectors")
 app.add_typer(runtime_commands, name="runtime")
 app.add_typer(server, name="server")
 app.add_typer(sql, name="sql")

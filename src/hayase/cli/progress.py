@@ -81,3 +81,15 @@ def progress_text(report: ProgressReport, rate: float) -> str:
         f"{name}: {report.consumed:,} records, {rate:,.0f} records/s, lag {lag}, late {report.late:,}, "
         f"dead letters {report.dead_letters:,}{waiting}"
     )
+
+
+def dropped_text(dropped: int, late: int, dead_letters: int) -> str:
+    """How many records were dropped, and what is counted among them.
+
+    Example:
+        >>> dropped_text(0, 0, 0), dropped_text(4, 2, 1)
+        ('0 dropped', '4 dropped (2 late, counted once for each window; 1 as dead letters)')
+    """
+    among = [f"{late:,} late, counted once for each window"] if late else []
+    among += [f"{dead_letters:,} as dead letters"] if dead_letters else []
+    return f"{dropped:,} dropped" + (f" ({'; '.join(among)})" if among else "")

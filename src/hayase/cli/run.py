@@ -9,11 +9,12 @@ import typer
 
 from hayase.app.app import FINAL, StreamsApp
 from hayase.app.stop_request import StopRequest
+from hayase.cli.default_id import with_default_id
 from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.nothing_written import nothing_written
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
-from hayase.cli.progress import PlainProgress
+from hayase.cli.progress import PlainProgress, dropped_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
@@ -45,7 +46,8 @@ def run(
 ) -> None:
     """Run an application on Spark, on this machine or on a cluster (spark.master), until Ctrl-C or SIGTERM.
 
-    It goes on where it stopped the last time. `application.id` is the file's name unless a setting says otherwise.
+    It goes on where it stopped the last time. `application.id` is the name of the file or module unless a setting says
+    otherwise; of a module `visits.app` (app, main, stream, streams or topology) it is that of the package.
     A StreamsApp brings its own settings.
 
     Exit codes: 0 stopped as asked or at the end of the input, 1 failed, 2 wrong arguments, 3 stopped in the middle of
@@ -77,8 +79,8 @@ def run(
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
     last = app.progress()
-    late = f" ({last.late:,} late)" if last.late else ""
-    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped{late}")
+    dropped = dropped_text(last.dropped, last.late, last.dead_letters)
+    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {dropped}")
     if to_end and (hint := nothing_written(app.topology, last)) is not None:
         typer.echo(hint)
     if not clean:
@@ -86,9 +88,9 @@ def run(
         raise typer.Exit(_EXIT_MID_EPOCH)
 
 
-def topology_settings(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
+def streams_config(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     """The settings of a topology that has none of its own."""
-    return StreamsConfig({"application.id": _application_id(loaded.name), **settings})
+    return with_default_id(loaded, settings)
 
 
 def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
@@ -98,7 +100,7 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
         ConfigError: a StreamsApp and settings.
     """
     if not isinstance(loaded.target, StreamsApp):
-        return topology_settings(loaded, settings)
+        return streams_config(loaded, settings)
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
@@ -110,13 +112,9 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
 
 def _application(loaded: Loaded, settings: dict[str, object], topics: dict[str, object]) -> StreamsApp:
     if not isinstance(loaded.target, StreamsApp):
-        return StreamsApp(loaded.target, topology_settings(loaded, {**topics, **settings}))
+        return StreamsApp(loaded.target, streams_config(loaded, {**topics, **settings}))
     settings_of(loaded, settings)
     return loaded.target
-
-
-def _application_id(name: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name) or "app"
 
 
 def _place(config: StreamsConfig) -> str:

@@ -152,6 +152,35 @@ def add(
     typer.echo(f"{name} was added")
 
 
+@runtime_commands.command(short_help="Have a changed topology take the place of one.")
+def replace(
+    target: Annotated[str, typer.Argument(metavar="[NAME=]FILE:NAME", help="The topology, as it is to be.")],
+    topology_setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the topology; default: those that it has."),
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Have a changed topology take the place of one in a running runtime, between two epochs.
+
+    It goes on with the state: stores that stay need the name, kind and key that they have. Where it is refused, the
+    old one goes on. `hayase describe --against` says beforehand what would happen.
+
+    For example:
+
+        hayase runtime replace revenue=shop.py:revenue -c application.id=shop
+    """
+    settings = _own(read_settings(config, config_file))
+    name, loaded = _load(target)
+    requests, alive = running_runtime(settings)
+    program = Membership(open_blobs(settings.checkpoint_dir, fsync=settings.checkpoint_fsync)).keep_program(
+        loaded.topology, settings_of_pairs(topology_setting, "--set")
+    )
+    requests.ask(RuntimeRequest("replace", name, program), _REQUEST_S, alive)
+    typer.echo(f"{name} was replaced")
+
+
 @runtime_commands.command(short_help="Stop a topology, and forget it.")
 def remove(
     name: Name,

@@ -14,6 +14,7 @@ from hayase.cli.sql.output import OutputFormat
 from hayase.cli.sql_run import run
 from hayase.core.errors import ConfigError
 from hayase.testing.sql.directives import SqlTest, failure_of, files_in, tests_of
+from hayase.testing.sql.json_test import problem_of, read_json_test
 
 ServerUrl = Annotated[
     str | None,
@@ -83,6 +84,10 @@ def run_tests(
     name_filter: Annotated[
         str | None, typer.Option("--filter", metavar="TEXT", help="Only tests with this text in their name.")
     ] = None,
+    of_json: Annotated[
+        bool,
+        typer.Option("--json", help="The paths are ksql-test-runner's: statements, inputs (if any), outputs."),
+    ] = False,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -100,13 +105,31 @@ def run_tests(
         hayase sql test tests/sql
 
         hayase sql test shop_test.sql --filter refunds -c ksql.persistence.default.format.value=JSON
+
+        hayase sql test --json shop.sql input.json output.json
     """
+    if of_json:
+        _run_json(paths, read_settings(config, config_file))
+        return
     selected = list(_selected(paths, name_filter))
     if not selected:
         raise ConfigError("NO_TESTS", f"no test has {name_filter!r} in its name; leave --filter out to run all")
     failed = _run(selected, read_settings(config, config_file))
     typer.echo(f"{len(selected) - failed} passed, {failed} failed")
     if failed:
+        raise typer.Exit(1)
+
+
+def _run_json(paths: Sequence[Path], settings: Mapping[str, object]) -> None:
+    if len(paths) not in (2, 3):
+        raise ConfigError(
+            "WRONG_ARGUMENTS",
+            f"--json takes the files of statements, inputs (if any) and outputs, not {len(paths)} paths",
+        )
+    statements, *inputs, outputs = paths
+    problem = problem_of(read_json_test(statements, inputs[0] if inputs else None, outputs), settings)
+    typer.echo("Test passed!" if problem is None else f"FAILED  {problem}")
+    if problem is not None:
         raise typer.Exit(1)
 
 

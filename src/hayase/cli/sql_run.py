@@ -74,7 +74,8 @@ def run(
             program.start()
             for name, app in sorted(runtime.topologies.items()):
                 if app.error is not None:
-                    typer.echo(f"{name} could not be started: {app.error}", err=True)
+                    line = program.statement(name).location.line
+                    typer.echo(f"{name} (line {line}) could not be started: {app.error}", err=True)
             while not stop.asked and runtime.state is State.RUNNING:
                 stop.wait(0.25)
     if runtime.error is not None:

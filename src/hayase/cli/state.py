@@ -14,7 +14,7 @@ from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
-from hayase.core.errors import ConfigError, StateError
+from hayase.core.errors import ConfigError, SerializationError, StateError
 from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import STATUS_FILE, read_status
 from hayase.query.stores import StoreHandle, StoreRow
@@ -26,13 +26,21 @@ state = typer.Typer(
 state.command(short_help="Rewrite values that this program cannot read.")(migrate)
 
 _LAST_MS = 2**63 - 1
+_COUNTED_MAX = 10_000
+_EPOCHS_MAX = 100_000_000_000
+"""A number below it is an epoch; as milliseconds since 1970 it would be before March 1973."""
 
 StoreName = Annotated[str, typer.Argument(metavar="STORE")]
 AsOf = Annotated[
     str | None,
     typer.Option(
-        "--as-of", metavar="EPOCH|TIME", help="As it was after an epoch, or at a time: 2026-11-21T18:00 (UTC)."
+        "--as-of",
+        metavar="TIME",
+        help="As it was at a time: 2026-11-21T18:00 (UTC). A small number is an epoch, as in earlier releases.",
     ),
+]
+AsOfEpoch = Annotated[
+    int | None, typer.Option("--as-of-epoch", min=0, metavar="EPOCH", help="As it was after an epoch.")
 ]
 FollowerName = Annotated[
     str | None, typer.Option("--follower", metavar="NAME|DIR", help="Read a follower instead of the workers' state.")
@@ -52,33 +60,38 @@ def _group() -> None:
     """
 
 
-@state.command("list", short_help="Every store: its kind, its rows and its epoch.")
+@state.command("list", short_help="Every store: its kind, rows and epoch.")
 def list_stores(
     target: Target,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print every store: its kind, where it is kept, about how many rows it has, and the epoch it is after.
+    """Print every store: its kind, where it is kept, its rows and entries, and the epoch it is after.
+
+    Entries are what is kept on disk: also versions, expired rows that are not removed yet, and records that a store
+    notes for itself, so they may be more than the rows that `scan` prints. Rows are counted up to 10,000 entries.
 
     For example:
 
         hayase state list shop.py:topology
     """
-    stores = _Stores(target, config, config_file, as_of, follower)
+    stores = _Stores(target, config, config_file, as_of, follower, as_of_epoch)
     rows = []
     for name, spec in sorted(stores.topology.stores.items()):
         fields: dict[str, object] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
         try:
             handle = stores.open(name)
-            fields |= {"rows": handle.approximate_num_entries(), "epoch": handle.epoch()}
+            entries = handle.approximate_num_entries()
+            fields |= {"rows": _rows(handle, entries), "entries": entries, "epoch": handle.epoch()}
         except StateError as error:
             if error.condition not in ("STATE_NOT_THERE", "STORE_NOT_LOGGED"):
                 raise
             there = error.condition == "STATE_NOT_THERE"
-            fields |= {"rows": 0, "epoch": -1} if there else {"rows": None, "epoch": None}
+            fields |= dict.fromkeys(("rows", "entries"), 0 if there else None) | {"epoch": -1 if there else None}
         rows.append(fields)
     _print(rows, output)
 
@@ -91,6 +104,7 @@ def get(
     since: Since = None,
     until: Until = None,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -106,9 +120,9 @@ def get(
 
         hayase state get shop.py:topology hourly book --since 2026-11-21T18:00 --format json
 
-        hayase state get shop.py:topology revenue book --as-of 1200
+        hayase state get shop.py:topology revenue book --as-of-epoch 1200
     """
-    handle = _Stores(target, config, config_file, as_of, follower).open(store)
+    handle = _Stores(target, config, config_file, as_of, follower, as_of_epoch).open(store)
     wanted = parse_key(handle.spec.key_serde, key)
     if handle.spec.windowed:
         rows = list(handle.fetch(wanted, *_times(since, until)))
@@ -132,6 +146,7 @@ def scan(
     until: Until = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0: all.")] = 100,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -147,7 +162,7 @@ def scan(
 
         hayase state scan shop.py:topology hourly --since 2026-11-21T18:00 --format json --limit 0
     """
-    handle = _Stores(target, config, config_file, as_of, follower).open(store)
+    handle = _Stores(target, config, config_file, as_of, follower, as_of_epoch).open(store)
     most = limit + 1 if limit else None
     if handle.spec.windowed:
         if key_from is not None or key_to is not None:
@@ -166,7 +181,7 @@ def scan(
         typer.echo(f"only the first {limit} rows; --limit says how many, 0 all", err=True)
 
 
-@state.command(short_help="The epochs that --as-of can name.")
+@state.command(short_help="The epochs that --as-of-epoch can name.")
 def epochs(
     target: Target,
     store: StoreName,
@@ -174,7 +189,7 @@ def epochs(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print the oldest and the newest epoch that --as-of can name for a store, and when they were begun.
+    """Print the oldest and the newest epoch that --as-of-epoch can name for a store, and when they were begun.
 
     For example:
 
@@ -225,13 +240,18 @@ class _Stores:
         config_file: Path | None,
         as_of: str | None,
         follower: str | None,
+        as_of_epoch: int | None = None,
     ) -> None:
         loaded = load(target)
         self.app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
         self.topology = self.app.topology
-        if as_of is not None and follower is not None:
-            raise ConfigError("INVALID_OPTION", "--as-of and --follower are both given; leave one out")
-        self._as_of = as_of
+        given = {"--as-of": as_of, "--as-of-epoch": as_of_epoch, "--follower": follower}
+        both = [option for option, value in given.items() if value is not None]
+        if len(both) > 1:
+            raise ConfigError("INVALID_OPTION", f"{' and '.join(both)} are given; leave one out")
+        if as_of is not None and as_of.isdecimal() and int(as_of) < _EPOCHS_MAX:
+            as_of_epoch, as_of = int(as_of), None
+        self._as_of, self._as_of_epoch = as_of, as_of_epoch
         self._follower = follower
 
     def open(self, name: str) -> StoreHandle:
@@ -247,10 +267,18 @@ class _Stores:
                 raise StateError("NO_FOLLOWER", f"there is no follower in {follower.folder}; `hayase follow` makes one")
             return follower.store(name)
         if self._as_of is None:
-            return self.app.store(name)
-        if self._as_of.isdecimal():
-            return self.app.store(name, as_of_epoch=int(self._as_of))
+            return self.app.store(name, as_of_epoch=self._as_of_epoch)
         return self.app.store(name, as_of=parse_time("--as-of", self._as_of))
+
+
+def _rows(handle: StoreHandle, entries: int) -> int | None:
+    """How many rows `scan` prints; `None` where counting them would take long, or they cannot be read."""
+    if entries > _COUNTED_MAX:
+        return None
+    try:
+        return len(handle.fetch_all(0, _LAST_MS) if handle.spec.windowed else handle.all())
+    except SerializationError:
+        return None
 
 
 def _kept(spec: StoreSpec) -> str:

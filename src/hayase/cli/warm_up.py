@@ -83,7 +83,10 @@ def _run_small_application(scratch: Path, file: Path) -> None:
         "spark.driver.extraJavaOptions": f"{RECORD_OPTION}{file}",
     }
     with StreamsApp(builder.build(), settings) as app:
-        app.run_to_end()
+        app.start_to_end()
+        app.wait()
+    if app.error is not None:
+        raise app.error
     _wait_for_the_jvm()
 
 

@@ -56,15 +56,15 @@ def check_sinks(topology: Topology, known: Container[str]) -> None:
         )
 
 
-def global_subtopology_id(position: int) -> str:
+def global_subtopology_id(topology: Topology, position: int) -> str:
     """Id of the sub-topology of a global table, by its position among them."""
-    return f"global{position}"
+    return topology.kept_id(f"global{position}")
 
 
 def subtopologies_by_id(topology: Topology) -> dict[str, SubTopology]:
     """Every sub-topology, and the source and the processor of every global table."""
     of_tables = {
-        global_subtopology_id(position): SubTopology(position, (table.source, table.processor))
+        global_subtopology_id(topology, position): SubTopology(position, (table.source, table.processor))
         for position, table in enumerate(topology.global_tables)
     }
     return {**of_tables, **{str(sub.id): sub for sub in topology.subtopologies}}
@@ -90,7 +90,7 @@ def levels_of(topology: Topology) -> dict[str, int]:
         return levels[sub.id]
 
     level_of = {str(sub.id): level(sub) for sub in topology.subtopologies}
-    return {**{global_subtopology_id(i): 0 for i in range(len(topology.global_tables))}, **level_of}
+    return {**{global_subtopology_id(topology, i): 0 for i in range(len(topology.global_tables))}, **level_of}
 
 
 def global_stores_of(topology: Topology, sub: SubTopology) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def make_plan(
     bundles: list[BundlePlan] = []
     most = bundles_per_subtopology or 2 * threads
     for position, table in enumerate(topology.global_tables):
-        subtopology_id = global_subtopology_id(position)
+        subtopology_id = global_subtopology_id(topology, position)
         subtopologies[subtopology_id] = _subtopology(compiled[subtopology_id], 1)
         bundles.append(BundlePlan(subtopology_id, 0, subtopology_id, (_global_task(subtopology_id, table, topics),)))
     for sub in topology.subtopologies:

@@ -79,7 +79,9 @@ def _compile(
     sources = tuple(compiled_source(topology, node, edges, options) for node in part.sources)
     column_nodes, schemas, missing = _columns(processors, sources, edges, stores, options)
     form = _form(topology, part, processors, (column_nodes, schemas, missing), stores, options)
-    global_store = {global_subtopology_id(i): table.store for i, table in enumerate(topology.global_tables)}.get(name)
+    global_store = {
+        global_subtopology_id(topology, i): table.store for i, table in enumerate(topology.global_tables)
+    }.get(name)
     if global_store is None:
         children = {node.name: topology.children[node.name] for node in part.nodes}
     else:
@@ -110,6 +112,7 @@ def _compile(
         reads_global=reads_global,
         global_store=global_store,
         app_configs=options.app_configs,
+        clocks=topology.kept.clocks.get(name, {}) if topology.kept is not None else {},
     )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ def _has_expressions_only(operator: op.Operator) -> bool:
             return _are_expressions([function])
         case op.MapValues(mapper=mapper):
             return _are_expressions(_functions(mapper))
+        case op.Map(mapper=op.VectorizedFunction() as mapper):
+            return _are_expressions([mapper])
         case op.Map(mapper=None, key=key, value=value):
             return _are_expressions([*_functions(key), *_functions(value)])
         case op.Split(predicates=predicates):
@@ -125,7 +127,13 @@ def _functions(mapper: object) -> list[object]:
 
 def _are_expressions(functions: Sequence[object]) -> bool:
     """Whether they are expressions without Python, which would be called for records whose turn has not come."""
-    return all(isinstance(each, pl.Expr) and is_pure_expression(each) for each in functions)
+    return all(map(_is_pure, functions))
+
+
+def _is_pure(function: object) -> bool:
+    if isinstance(function, op.VectorizedFunction):
+        return function.pure
+    return isinstance(function, pl.Expr) and is_pure_expression(function)
 
 
 def _has_time_in_columns(extractor: TimestampExtractor, schema: Schema | None) -> bool:

@@ -20,7 +20,7 @@ from hayase.processor.timestamps import (
 from hayase.serde import Serde, Serdes
 from hayase.serde.protocol import Side
 from hayase.state.stores.spec import StoreType
-from hayase.task.compiled_subtopology import FailurePolicy
+from hayase.task.compiled_subtopology import FailurePolicy, ProcessingLogPolicy
 from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
 from hayase.topology.explicit_names import check_explicit_names
 from hayase.topology.lines import naming_lines
@@ -109,9 +109,12 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
 
 
 def failure_policy(config: StreamsConfig) -> FailurePolicy:
-    """The exception handlers and the dead-letter topic."""
+    """The exception handlers, the dead-letter topic and the processing log."""
     deserialization, processing, production = map(_handler, _handlers(config))
-    return FailurePolicy(deserialization, processing, production, config.dead_letter_topic)
+    log = None
+    if config.processing_log_topic is not None:
+        log = ProcessingLogPolicy(config.processing_log_topic, config.processing_log_rows_include)
+    return FailurePolicy(deserialization, processing, production, config.dead_letter_topic, log)
 
 
 def log_config(config: StreamsConfig) -> LogConfig:

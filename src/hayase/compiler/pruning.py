@@ -55,10 +55,12 @@ def looks_at(operator: op.Operator) -> tuple[Fields, bool]:
     match operator:
         case op.Filter(predicate=expression):
             return _roots([expression]), False
-        case op.SelectKey(mapper=expression):
+        case op.SelectKey(mapper=expression) | op.SetTimestamp(mapper=expression):
             return _roots([expression]), False
         case op.MapValues(mapper=mapper):
             return _roots(_expressions(mapper)), True
+        case op.Map(mapper=op.VectorizedFunction() as mapper):
+            return _roots([mapper]), True
         case op.Map(mapper=None, key=key, value=value):
             return _roots([*_expressions(key), *_expressions(value)]), True
         case op.FlatMapValues(mapper=expression):
@@ -83,6 +85,11 @@ def _expressions(mapper: object) -> list[object]:
 def _roots(expressions: Iterable[object]) -> Fields:
     names: set[str] = set()
     for expression in expressions:
+        if isinstance(expression, op.VectorizedFunction):
+            if expression.reads is None:
+                return None
+            names.update(expression.reads)
+            continue
         if not isinstance(expression, pl.Expr):
             return None
         names.update(name for name in expression.meta.root_names() if not name.startswith("__"))

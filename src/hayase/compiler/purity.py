@@ -72,6 +72,8 @@ def _python_type(serde: Serde) -> Any:
 def calls_python(value: object) -> bool:
     """Whether an operator, or anything in it, holds a Python function or an expression that is not pure."""
     match value:
+        case op.VectorizedFunction():
+            return not value.pure
         case pl.Expr():
             return not is_pure_expression(value)
         case Schema() | None | bool() | int() | float() | str() | bytes() | pl.DataType():
@@ -110,7 +112,7 @@ def definition_digest(
 
 def _serde_text(serde: Serde) -> str:
     columns, python_type = serde.columns, _python_type(serde)
-    text = f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n"
+    text = f"{type(serde).__name__} {columns.schema if columns is not None else ''} {serde.definition}\n"
     if python_type is not None:
         text += f"{defaults_text(python_type)}\n"
     elif isinstance(serde, RegistrySerde) and serde.own is not None:
@@ -120,7 +122,9 @@ def _serde_text(serde: Serde) -> str:
 
 def _texts(value: object) -> Iterator[str]:
     """What a pure operator is made of, as text that is the same in every process."""
-    if isinstance(value, pl.Expr):
+    if isinstance(value, op.VectorizedFunction):
+        yield value.definition
+    elif isinstance(value, pl.Expr):
         yield canonical_text(value)
     elif isinstance(value, tuple | list):
         for each in value:

@@ -128,6 +128,10 @@ class StreamsConfig:
         production_exception_handler: likewise, for records that cannot be written.
         dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic
             by default.
+        processing_log_topic: `processing.log.topic.name`: where a JSON record goes for each failure that stops nothing,
+            in the form of ksqlDB's processing log; no topic by default.
+        processing_log_rows_include: `processing.log.rows.include`: whether these records show the data that failed;
+            default `false`.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a
             Spark process that died) are tried again without any progress before the application fails; default
@@ -214,6 +218,8 @@ class StreamsConfig:
     processing_exception_handler: Handler
     production_exception_handler: Handler
     dead_letter_topic: str | None
+    processing_log_topic: str | None
+    processing_log_rows_include: bool
     replication_factor: int
     task_timeout_ms: int
     topology_optimization: str

@@ -50,6 +50,8 @@ SETTINGS: dict[str, tuple[str, values.Parse]] = {
     "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
     "processing.exception.handler": ("processing_exception_handler", values.handler),
     "processing.form": ("processing_form", values.one_of("auto", "rows", "columns")),
+    "processing.log.rows.include": ("processing_log_rows_include", values.boolean),
+    "processing.log.topic.name": ("processing_log_topic", values.optional(values.text)),
     "processing.guarantee": (
         "processing_guarantee",
         values.one_of(
@@ -113,6 +115,8 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "num_stream_threads": None,
         "processing_exception_handler": "log_and_fail",
         "processing_form": "auto",
+        "processing_log_rows_include": False,
+        "processing_log_topic": None,
         "processing_guarantee": "exactly_once_v2",
         "production_exception_handler": "log_and_fail",
         "repartition_purge_interval_ms": 30_000,

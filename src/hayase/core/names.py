@@ -23,6 +23,8 @@ class NameCounter:
         self._uncounted_before = 0
         self.before: dict[str, str] = {}
         """Generated names → those of earlier releases, where these differ (`hayase.topology.earlier`)."""
+        self.generated: set[str] = set()
+        """All names that were made up here."""
 
     def next(self, prefix: str, *, before: str | None = None) -> str:
         """The next generated name; `before` is the prefix that earlier releases gave it."""
@@ -31,6 +33,7 @@ class NameCounter:
         if earlier != name:
             self.before[name] = earlier
         self._next += 1
+        self.generated.add(name)
         return name
 
     def uncounted_before(self, names: int) -> None:

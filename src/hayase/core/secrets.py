@@ -75,6 +75,16 @@ def is_reference(value: object) -> bool:
     return isinstance(value, str) and _REFERENCE.search(value) is not None
 
 
+def references(value: str) -> list[tuple[str, str, str]]:
+    """Provider, path and key of each reference in a value.
+
+    Example:
+        >>> references("${env:USER}:${file:/run/db.properties:password}")
+        [('env', '', 'USER'), ('file', '/run/db.properties', 'password')]
+    """
+    return [(each[1], each[2] or "", each[3]) for each in _REFERENCE.finditer(value)]
+
+
 def resolve(setting: str, value: str, environ: Mapping[str, str] | None = None) -> str:
     """The value with every reference replaced by what it refers to.
 

@@ -24,7 +24,7 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.topology.nodes import Partitioner, TopicExtractor
-from hayase.topology.operators import Fields
+from hayase.topology.operators import Fields, VectorizedFunction
 from hayase.topology.operators.functions import KeyValueMapper, Predicate, ValueJoiner
 
 JoinedFields = pl.Expr | Mapping[str, object] | Sequence[pl.Expr | str]
@@ -176,6 +176,8 @@ def _either(
     function: object, long: int, short_form: type[ValueOnly | LeftRight], what: str, form: str
 ) -> Callable[..., Any]:
     """The function itself if it requires `long` arguments, else wrapped to be called with one less."""
+    if isinstance(function, VectorizedFunction):
+        return function
     signature = None if inspect.isclass(function) or not callable(function) else _signature(function)
     if signature is not None and _required(signature) == long:
         return callable_of(function, long, what, form)

@@ -415,6 +415,7 @@ class Graph:
             tuple(self._spark_sources),
             tuple(self._spark_sinks),
             dict(self._lines),
+            generated=frozenset(self.names.generated),
         )
         return without_cycles(renamed(topology, self.names.before) if before else self._without_those_before(topology))
 

@@ -20,6 +20,7 @@ from hayase.dsl.inference import (
     aggregate_schema,
     concrete_serde,
     key_schema,
+    pair_schemas,
     schema_of_type,
     transport_serde,
     value_schema,
@@ -88,8 +89,8 @@ def _grouping(
         )
     if mapper is not None and declared is None:
         function = functions.callable_of(mapper, 2, "group_by", "(key, value) that returns (key, value)")
-        key_type, value_type = functions.pair_types(functions.return_type(mapper))
-        return TableGroupBy(function), Known(None, schema_of_type(key_type)), Known(None, schema_of_type(value_type))
+        key_schema_, value_schema_ = pair_schemas(mapper)
+        return TableGroupBy(function), Known(None, key_schema_), Known(None, value_schema_)
     group = declared if key is None else functions.declarative(key, "group_by key")
     kept = None if value is None else functions.declarative(value, "group_by value")
     if group is None or (value is not None and kept is None):

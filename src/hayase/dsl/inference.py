@@ -14,11 +14,12 @@ import polars as pl
 from polars.datatypes import DataTypeClass
 
 from hayase.core.errors import ConfigError, TopologyError
+from hayase.dsl import functions
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
 from hayase.serde.protocol import BARE_FIELD, Schema, Serde, Side
 from hayase.serde.shapes import shape_of_type
 from hayase.topology.defaults import DefaultSerde
-from hayase.topology.operators import FieldAggregate, Fields
+from hayase.topology.operators import FieldAggregate, Fields, VectorizedFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,28 @@ def schema_of_type(python_type: object) -> Schema | None:
         return Schema(((BARE_FIELD, _BARE_TYPES[python_type]),), bare=True)
     shape = shape_of_type(python_type) if isinstance(python_type, type) else None
     return None if shape is None else shape.schema
+
+
+def result_schema(function: object) -> Schema | None:
+    """Schema of a callable's results: what it says itself, or its return annotation; `None` if it is not known."""
+    if isinstance(function, VectorizedFunction):
+        return function.schema
+    return schema_of_type(functions.return_type(function))
+
+
+def item_schema(function: object) -> Schema | None:
+    """Schema of the items that a callable gives lists of; `None` if it is not known."""
+    if isinstance(function, VectorizedFunction):
+        return function.schema
+    return schema_of_type(functions.item_type(functions.return_type(function)))
+
+
+def pair_schemas(function: object) -> tuple[Schema | None, Schema | None]:
+    """Schemas of the keys and of the values of a callable that gives pairs; `None` if they are not known."""
+    if isinstance(function, VectorizedFunction):
+        return function.key_schema, function.schema
+    key, value = functions.pair_types(functions.return_type(function))
+    return schema_of_type(key), schema_of_type(value)
 
 
 def serde_of_schema(schema: Schema) -> Serde | None:

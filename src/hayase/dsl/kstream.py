@@ -19,9 +19,12 @@ from hayase.dsl.inference import (
     Known,
     check_predicate,
     infer,
+    item_schema,
     key_schema,
     list_item_schema,
     pair_list_schemas,
+    pair_schemas,
+    result_schema,
     schema_of_type,
     value_schema,
     visible_columns,
@@ -151,8 +154,7 @@ class KStream(Generic[K, V]):
         """
         if mapper is not None and key is None and value is None:
             function = functions.callable_of(mapper, 2, "map", "(key, value) that returns (key, value)")
-            key_type, value_type = functions.pair_types(functions.return_type(mapper))
-            operator = op.Map(function, None, None, schema_of_type(key_type), schema_of_type(value_type))
+            operator = op.Map(function, None, None, *pair_schemas(mapper))
         elif mapper is None and key is not None and value is not None:
             new_key = functions.declarative(key, "map key")
             new_value = functions.declarative(value, "map value")
@@ -240,7 +242,7 @@ class KStream(Generic[K, V]):
         if isinstance(function, pl.Expr):
             schema = key_schema(function, self._columns(), what)
         else:
-            schema = schema_of_type(functions.return_type(function))
+            schema = result_schema(function)
         return self._then(
             "KSTREAM-KEY-SELECT-", name, op.SelectKey(function, schema), key=Known(None, schema), rekeyed=True
         )
@@ -300,7 +302,7 @@ class KStream(Generic[K, V]):
         if isinstance(function, pl.Expr):
             schema = list_item_schema(function, self._columns(), "flat_map_values")
         else:
-            schema = schema_of_type(functions.item_type(functions.return_type(function)))
+            schema = item_schema(function)
         return self._then("KSTREAM-FLATMAPVALUES-", name, op.FlatMapValues(function, schema), value=Known(None, schema))
 
     @overload

@@ -16,7 +16,7 @@ from hayase.dsl.inference import (
     Known,
     concrete_serde,
     infer,
-    schema_of_type,
+    result_schema,
     transport_serde,
     value_schema,
     visible_columns,
@@ -134,7 +134,7 @@ def mapped_values(
     function = functions.value_mapper(mapper, what)
     if isinstance(function, pl.Expr | tuple):
         return function, value_schema(function, columns, what)
-    return function, schema_of_type(functions.return_type(function))
+    return function, result_schema(function)
 
 
 def grouped_state(state: StreamState, options: Grouped[object, object] | Repartitioned[object, object]) -> StreamState:

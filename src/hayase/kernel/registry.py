@@ -43,6 +43,7 @@ from hayase.kernel.stateless.peek import PeekRows, peek_columns
 from hayase.kernel.stateless.process import ProcessRows
 from hayase.kernel.stateless.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.stateless.select_key import SelectKeyRows, select_key_columns
+from hayase.kernel.stateless.set_timestamp import SetTimestampRows, set_timestamp_columns
 from hayase.kernel.table.table_filter import TableFilterRows, table_filter_columns
 from hayase.kernel.table.table_group_by import TableGroupByRows, table_group_by_columns
 from hayase.kernel.table.table_map_values import TableMapValuesRows, table_map_values_columns
@@ -70,6 +71,7 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.MapValues: _rows(MapValuesRows),
     op.Map: _rows(MapRows),
     op.SelectKey: _rows(SelectKeyRows),
+    op.SetTimestamp: _rows(SetTimestampRows),
     op.FlatMapValues: _rows(FlatMapValuesRows),
     op.FlatMap: _rows(FlatMapRows),
     op.Peek: _rows(PeekRows),
@@ -112,6 +114,7 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.MapValues: map_values_columns,
     op.Map: map_columns,
     op.SelectKey: select_key_columns,
+    op.SetTimestamp: set_timestamp_columns,
     op.FlatMapValues: flat_map_values_columns,
     op.FlatMap: flat_map_columns,
     op.Peek: peek_columns,

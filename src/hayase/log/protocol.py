@@ -310,6 +310,10 @@ class Log(Protocol):
         """The offset behind the last committed record (the last stable offset); raises UnknownTopicError."""
         ...
 
+    def written_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record, also of a transaction that is open; raises UnknownTopicError."""
+        ...
+
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
         """Whether a transaction that wrote to one of them is open, so that its end offset is about to move."""
         ...

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hayase.compiler.build import subtopologies_by_id
+from hayase.compiler.plan_shape import PlanShape
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
 from hayase.core.objects import JsonObject
 from hayase.core.private_files import is_own_folder, make_folder, private_folder
+from hayase.query.numbered_plans import as_in, existing_plan, number_in_use, plan_numbers
 from hayase.state.environment.folders import StateFolders, logged_in_memory
 from hayase.state.stores.spec import StoreSpec
 from hayase.storage.blobs import BlobStore
@@ -38,6 +40,8 @@ class Checkpoint:
         tasks: ids of the tasks by bundle.
         subtopologies: the sub-topology of each bundle.
         plan_format: of its plan; see `hayase.topology.earlier`.
+        plan_number: of the plan in use.
+        shape: of the plan in use; `None` if it is plan 0, whose ids are those that a builder gives.
     """
 
     blobs: BlobStore
@@ -46,10 +50,13 @@ class Checkpoint:
     tasks: dict[str, tuple[str, ...]]
     subtopologies: dict[str, str]
     plan_format: int = FORMAT
+    plan_number: int = 0
+    shape: PlanShape | None = None
 
     def names(self, topology: Topology) -> Topology:
         """The topology with the numbers and names that it was started with."""
-        return in_format(topology, self.plan_format)
+        topology = in_format(topology, self.plan_format)
+        return topology if self.shape is None else as_in(self.shape, topology)
 
     @property
     def epochs(self) -> Epochs:
@@ -66,12 +73,18 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     plan, checkpoint_id = blobs.get("plan.json"), blobs.get("lineage")
     if plan is None or checkpoint_id is None:
         return None
+    # Records are many, and read only where there is a plan that they may name.
+    number, shape = number_in_use(blobs) if max(plan_numbers(blobs), default=0) else 0, None
     decoded = decoded_plan(plan)
+    plan_format = format_of(decoded)
+    if number:
+        numbered = existing_plan(blobs, number)
+        decoded, plan_format, shape = numbered.plan, numbered.plan_format, numbered.shape
     bundles = decoded["bundles"]
     tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
     subtopologies = {bundle: details["unit"] for bundle, details in bundles.items()}
     return Checkpoint(
-        blobs, application_id, decoded_checkpoint_id(checkpoint_id), tasks, subtopologies, format_of(decoded)
+        blobs, application_id, decoded_checkpoint_id(checkpoint_id), tasks, subtopologies, plan_format, number, shape
     )
 
 

@@ -20,6 +20,7 @@ from hayase.core.file_locks import lock_alone, lock_holder
 from hayase.core.private_files import make_folder, open_file, private_folder, write_file
 from hayase.core.time import Clock, SystemClock
 from hayase.query.checkpoint import Checkpoint, find_checkpoint
+from hayase.query.numbered_plans import plan_numbers
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.delta.delta import Delta
 from hayase.state.environment.bundle import BundleState
@@ -163,6 +164,7 @@ class FollowerReplica:
         return done
 
     def _advance(self, checkpoint: Checkpoint) -> bool:
+        checkpoint = self._with_plan_in_use(checkpoint)
         if self._epoch is not None and self._done - self._epoch <= _ONE_BY_ONE:
             deltas = self._deltas(checkpoint, self._epoch + 1)
             if deltas.keys() >= self._followed.keys():
@@ -170,6 +172,20 @@ class FollowerReplica:
                 return True
         # Far behind, or a delta is gone: the newest snapshot it is.
         return self._jump(checkpoint)
+
+    def _with_plan_in_use(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The checkpoint with the bundles of the plan that the newest epoch record names; others are let go of."""
+        if max(plan_numbers(self._blobs), default=0) == checkpoint.plan_number:
+            return checkpoint
+        again = find_checkpoint(self._blobs, self._application_id)
+        if again is None or again.checkpoint_id != checkpoint.checkpoint_id:
+            return checkpoint  # started over just now, which the next step sees
+        if again.plan_number != checkpoint.plan_number:
+            for bundle in self._followed.keys() - again.tasks.keys():
+                self._followed.pop(bundle).state.close()
+            self._epoch = None  # bundles may be new, and have a history to take in
+        self._checkpoint = again
+        return again
 
     def _jump(self, checkpoint: Checkpoint) -> bool:
         """Bring every state to the last epoch; if that takes long, readers may find them at different ones meanwhile.

@@ -14,8 +14,9 @@ import polars as pl
 
 from hayase.core.call_site import place_of
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.serde.protocol import ColumnCodec, Decoded, Serde
+from hayase.serde.protocol import ColumnCodec, Decoded, Serde, Side
 
+_CANNOT_BE_READ = "the {} cannot be read"
 _PANIC = "PanicException"  # of every extension in Rust its own class, and none of them an Exception
 
 
@@ -49,10 +50,16 @@ def of_sides(keys: Mapping[int, Exception], values: Mapping[int, Exception]) -> 
     }
 
 
-def _of_side(side: str, error: Exception) -> Exception:
+def side_of(error: BaseException) -> Side:
+    """Whether an error is about a key or a value, of those that `of_sides` gave; others count as of values."""
+    return "key" if getattr(error, "message", "").startswith(_CANNOT_BE_READ.format("key")) else "value"
+
+
+def _of_side(side: Side, error: Exception) -> Exception:
     if not isinstance(error, SerializationError):
         return error
-    named = SerializationError(error.condition, f"the {side} cannot be read: {error.message}", **error.context)
+    message = f"{_CANNOT_BE_READ.format(side)}: {error.message}"
+    named = SerializationError(error.condition, message, **error.context)
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
 

@@ -180,6 +180,11 @@ class Serde(ABC, Generic[T]):
         """Value of bytes; raises SerializationError."""
 
     @property
+    def definition(self) -> str:
+        """What the class and the schema do not say of how it reads and writes, as text; most have nothing to add."""
+        return ""
+
+    @property
     def columns(self) -> ColumnCodec | None:
         """The column form; `None` if this serde has no schema and so exists in rows only."""
         return None

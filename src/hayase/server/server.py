@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from hayase.app.sql_settings import topology_settings
+from hayase.app.sql_settings import query_settings
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
@@ -81,7 +81,7 @@ def _opened(
     command_log = CommandLog(log, settings.command_topic, now_ms, settings.backup_folder)
 
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
-        return topology_settings(given, settings.topologies)
+        return query_settings(given, settings.topologies)
 
     commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
     context = ServerContext(

@@ -10,16 +10,18 @@ from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
 from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, warning_of
+from hayase.sql.settings import effective, is_on, warning_of
 from hayase.sql.statements.asserts import assert_schema, assert_topic
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
-from hayase.sql.statements.execution import Execution, ResolvedColumns
+from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.functions import PYTHON_ENABLED, create_function, drop_function
 from hayase.sql.statements.insert import insert_into, insert_values
 from hayase.sql.statements.refused import refuse
 from hayase.sql.statements.results import PersistentQuery, StatementResult
@@ -38,6 +40,8 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
     ast.AlterSource: alter_source,
     ast.CreateType: create_type,
     ast.DropType: drop_type,
+    ast.CreateFunction: create_function,
+    ast.DropFunction: drop_function,
     ast.ListStatement: list_statement,
     ast.Describe: describe,
     ast.DescribeFunction: describe_function,
@@ -73,6 +77,7 @@ class SqlEngine:
         functions: all functions; by default those of ksqlDB.
         schema_registry: for formats that need one.
         topics: those that exist; by default any, with one partition.
+        inferred: columns that the schema registry gave the same statements before.
 
     Example:
         >>> engine = SqlEngine()
@@ -90,11 +95,13 @@ class SqlEngine:
         functions: FunctionRegistry | None = None,
         schema_registry: Any = None,
         topics: TopicAdmin | None = None,
+        inferred: InferredColumns | None = None,
     ) -> None:
         self.catalog = Catalog()
         self.queries: dict[str, PersistentQuery] = {}
         self.functions = default_registry() if functions is None else functions
         self.variables = Variables()
+        self.inferred = InferredColumns() if inferred is None else inferred
         self._settings = dict(settings or {})
         self._session: dict[str, object] = {}
         self._registry = schema_registry
@@ -146,7 +153,7 @@ class SqlEngine:
         overrides: Mapping[str, object] | None = None,
         *,
         topics: TopicAdmin | None = None,
-        resolved: ResolvedColumns | None = None,
+        inferred: InferredColumns | None = None,
         first_number: int | None = None,
     ) -> PreparedStatement:
         """Check a statement without changing anything: `adopt` makes it count, its effects are the caller's.
@@ -155,7 +162,7 @@ class SqlEngine:
             parsed: the statement; not SET, UNSET, DEFINE, UNDEFINE or EXPLAIN.
             overrides: settings for it alone.
             topics: those that it sees instead of those of the engine.
-            resolved: columns that an earlier execution took from the schema registry, which is not asked then.
+            inferred: columns that an earlier execution took from the schema registry, which is not asked for them.
             first_number: of the first new query; default: the next one.
 
         Raises:
@@ -165,7 +172,7 @@ class SqlEngine:
         settings = effective(self._settings, self._session, overrides or {})
         try:
             execution, result = self._executed(
-                parsed.statement, parsed.text, settings, topics=topics, resolved=resolved, number=number
+                parsed.statement, parsed.text, settings, topics=topics, inferred=inferred, number=number
             )
         except SqlError as error:
             if error.statement is None:
@@ -198,11 +205,13 @@ class SqlEngine:
         execution = prepared.execution
         self.catalog = execution.catalog
         self.queries = execution.queries
+        self.functions = execution.functions
         self._next_number = execution.next_number
 
     def copy(self, topics: TopicAdmin) -> SqlEngine:
         """An engine with the same catalog, in which statements change nothing in this one."""
-        copied = SqlEngine(effective(self._settings, self._session), self.functions, self._registry, topics)
+        settings = effective(self._settings, self._session)
+        copied = SqlEngine(settings, self.functions, self._registry, topics, self.inferred)
         copied.catalog = self.catalog.copy()
         copied.queries = dict(self.queries)
         copied._next_number = self._next_number
@@ -255,7 +264,7 @@ class SqlEngine:
         settings: Mapping[str, object],
         *,
         topics: TopicAdmin | None = None,
-        resolved: ResolvedColumns | None = None,
+        inferred: InferredColumns | None = None,
         number: int | None = None,
     ) -> tuple[Execution, StatementResult]:
         """What a statement would change, and its result."""
@@ -263,7 +272,7 @@ class SqlEngine:
         if handler is None:
             refuse(statement)
         _check_enabled(statement, settings)
-        execution = self._execution(text, settings, topics=topics, resolved=resolved, number=number)
+        execution = self._execution(text, settings, topics=topics, inferred=inferred, number=number)
         return execution, handler(statement, execution)
 
     def _execution(
@@ -272,7 +281,7 @@ class SqlEngine:
         settings: Mapping[str, object],
         *,
         topics: TopicAdmin | None = None,
-        resolved: ResolvedColumns | None = None,
+        inferred: InferredColumns | None = None,
         number: int | None = None,
     ) -> Execution:
         return Execution(
@@ -285,7 +294,9 @@ class SqlEngine:
             registry=self._registry,
             variables=dict(self.variables),
             text=text,
-            resolved=resolved,
+            frozen=self.inferred if inferred is None else inferred,
+            # never a setting of the session or the request: a sender of statements must not grant that
+            trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )
 
     def _take(self, execution: Execution) -> None:

@@ -1,4 +1,7 @@
-"""The settings of ksqlDB: which count here, which are accepted without effect, which are refused."""
+"""The settings of ksqlDB: which count here, which are accepted without effect, which are refused.
+
+One table drives SET, LIST PROPERTIES and the settings of a query's topology.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from hayase.core.config_table import SETTINGS as SETTINGS_OF_STREAMS
 from hayase.sql.errors import StatementError
+from hayase.sql.setting_names import SERVER_SETTINGS
 
 STREAMS_PREFIX = "ksql.streams."
 FUNCTIONS_PREFIX = "ksql.functions."
 _INTERNAL = "ksql.streams.__"
-_OF_STREAMS = (
-    "auto.offset.reset",
-    "cache.max.bytes.buffering",
-    "commit.interval.ms",
-    "processing.guarantee",
-    "statestore.cache.max.bytes",
-)
+OF_STREAMS = {
+    "auto.offset.reset": "auto.offset.reset",
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "commit.interval.ms": "commit.interval.ms",
+    "processing.guarantee": "processing.guarantee",
+    "statestore.cache.max.bytes": "statestore.cache.max.bytes",
+}
+"""Settings of Kafka Streams that ksqlDB takes without a prefix, by what they are called here."""
 
 
 class Use(Enum):
@@ -36,11 +42,18 @@ class Setting:
         use: what becomes of it.
         default: its value where it is not set; `None`: unset.
         meaning: what it does, or why it does nothing.
+        of_server: it belongs to the configuration of a server or program; SET cannot change it.
     """
 
     use: Use
     default: str | None
     meaning: str
+    of_server: bool = False
+
+    @property
+    def is_editable(self) -> bool:
+        """Whether SET takes it."""
+        return not self.of_server and self.use is not Use.REFUSED
 
 
 def _honoured(default: str | None, meaning: str) -> Setting:
@@ -82,43 +95,58 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.timestamp.throw.on.invalid": _honoured("false", "whether a bad TIMESTAMP column stops its query"),
     "ksql.variable.substitution.enable": _honoured("true", "whether ${name} is replaced"),
     "ksql.windowed.session.key.legacy": _accepted("false", "keys of sessions are written as Kafka Streams does it"),
-    "ksql.pull.queries.enable": _honoured("true", "whether SELECT without EMIT is allowed"),
     "ksql.query.pull.table.scan.enabled": _honoured("true", "whether a pull query may read all rows of a table"),
     "ksql.query.pull.range.scan.enabled": _honoured("true", "whether a pull query may read a range of keys"),
     "ksql.query.pull.stream.enabled": _honoured("true", "whether a pull query may read a stream to its end"),
     "ksql.query.pull.limit.clause.enabled": _honoured("true", "whether a pull query may have LIMIT"),
     "hayase.query.pull.adhoc.enabled": _honoured("true", "whether pull queries may have joins, groups and ORDER BY"),
+    "ksql.query.pull.interpreter.enabled": _accepted("true", "expressions of pull queries are compiled"),
     "ksql.query.push.v2.enabled": _honoured("false", "whether push queries over results of queries have v2's ids"),
-    "ksql.query.persistent.active.limit": _accepted(None, "there is no limit of running queries"),
-    "ksql.service.id": _honoured("default_", "what names of internal topics begin with"),
+    "ksql.logging.processing.rows.include": _honoured("false", "whether the processing log shows the data that failed"),
+    "ksql.logging.processing.stream.auto.create": _honoured("false", "whether the processing log is a stream of SQL"),
+    "ksql.logging.processing.stream.name": _honoured("KSQL_PROCESSING_LOG", "the name of that stream"),
+    "ksql.logging.processing.topic.auto.create": _honoured(
+        "true", "whether the topic of the processing log is made; ksqlDB's default is false"
+    ),
+    "ksql.logging.processing.topic.name": _honoured(
+        None, "default: ksql.service.id with ksql_processing_log behind it"
+    ),
+    "ksql.logging.processing.topic.partitions": _honoured("1", "partitions of that topic"),
+    "ksql.logging.processing.topic.replication.factor": _honoured("1", "copies of its partitions"),
     "ksql.runtime.feature.shared.enabled": _accepted("false", "all queries of a script share one runtime"),
-    "ksql.hidden.topics": _accepted(None, "there is no list of topics to hide from"),
-    "ksql.readonly.topics": _accepted(None, "rights are those of the broker"),
-    "ksql.connect.url": _refused("connectors are not configured; leave it out"),
     "ksql.extension.dir": _refused("functions are Python modules, not jars; name them in the settings of Hayase"),
     "ksql.security.extension.class": _refused("Java classes cannot be loaded"),
     "ksql.udfs.enabled": _accepted("true", "functions of modules are on where modules are named"),
+    **{
+        name: Setting(Use(use), default, meaning, of_server=True)
+        for name, (use, default, meaning) in SERVER_SETTINGS.items()
+    },
 }
-"""Settings by name; those that begin with `ksql.streams.` and `ksql.functions.` are honoured, too."""
+"""Settings by name; those that begin with `ksql.streams.` and `ksql.functions.` come beside them."""
 
 
 def setting_of(name: str) -> Setting:
-    """What becomes of a setting.
+    """What becomes of a setting of a session.
 
     Raises:
-        StatementError: `UNKNOWN_SETTING`: ksqlDB has no such setting, or Hayase refuses it.
+        StatementError: `UNKNOWN_SETTING`: ksqlDB has no such setting. `REFUSED_SETTING`: Hayase refuses it, or it
+            belongs to the configuration of a server.
     """
-    found = SETTINGS.get(name.removeprefix(STREAMS_PREFIX)) or SETTINGS.get(name)
-    if found is None and (name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query."))):
-        return _honoured(None, "handed on")
+    found = SETTINGS.get(name.removeprefix(STREAMS_PREFIX)) or SETTINGS.get(name) or _with_prefix(name)
     if found is None:
         raise StatementError(
             "UNKNOWN_SETTING",
             f"Unknown property: {name}. Settings begin with {STREAMS_PREFIX} or {FUNCTIONS_PREFIX}, or are one of "
-            f"{', '.join(sorted(SETTINGS))}",
+            f"{', '.join(sorted(each for each, setting in SETTINGS.items() if not setting.of_server))}",
         )
     if found.use is Use.REFUSED:
         raise StatementError("REFUSED_SETTING", f"{name} cannot be set: {found.meaning}")
+    if found.of_server:
+        raise StatementError(
+            "REFUSED_SETTING",
+            f"Cannot override property '{name}': it belongs to the configuration that a server or program starts with "
+            f"({found.meaning}). Give it there, e.g. `hayase sql run … -c {name}=…`",
+        )
     return found
 
 
@@ -126,6 +154,16 @@ def plain_setting_name(name: str) -> str:
     """The name that counts where a setting has two: `auto.offset.reset` for `ksql.streams.auto.offset.reset`."""
     plain = name.removeprefix(STREAMS_PREFIX)
     return plain if plain in SETTINGS else name
+
+
+def _with_prefix(name: str) -> Setting | None:
+    if name.startswith(FUNCTIONS_PREFIX):
+        return _honoured(None, "handed to the functions")
+    if name.startswith(STREAMS_PREFIX):
+        if name.removeprefix(STREAMS_PREFIX) in SETTINGS_OF_STREAMS or name.startswith(_INTERNAL):
+            return _honoured(None, "a setting of the topology, see docs/configuration.md")
+        return _accepted(None, "Hayase has no setting of Kafka Streams of that name")
+    return None
 
 
 def effective(*layers: Mapping[str, object]) -> dict[str, object]:
@@ -144,8 +182,16 @@ def warning_of(name: str) -> str | None:
     return f"{name} has no effect: {setting.meaning}" if setting.use is Use.ACCEPTED else None
 
 
+def is_on(settings: Mapping[str, object], name: str) -> bool:
+    """Whether a setting of true or false is true; without a value its default counts."""
+    value = settings.get(name)
+    if value is None and name in SETTINGS:
+        value = SETTINGS[name].default
+    return str(value).lower() == "true"
+
+
 def streams_config(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings of the application that runs the queries.
+    """What settings of ksqlDB are for the topology of a query, under the names of Kafka Streams.
 
     Args:
         settings: those that count, see `effective`.
@@ -153,16 +199,18 @@ def streams_config(settings: Mapping[str, object]) -> dict[str, object]:
     config: dict[str, object] = {
         "deserialization.exception.handler": _handler(settings, "ksql.fail.on.deserialization.error"),
         "production.exception.handler": _handler(settings, "ksql.fail.on.production.error"),
-        "topology.optimization": "all",
+        "processing.log.rows.include": is_on(settings, "ksql.logging.processing.rows.include"),
     }
-    for name in _OF_STREAMS:
-        if settings.get(name) is not None:
-            config[name] = settings[name]
     for name, value in settings.items():
-        if name.startswith(STREAMS_PREFIX) and not name.startswith(_INTERNAL):
-            config[name.removeprefix(STREAMS_PREFIX)] = value
+        plain = name.removeprefix(STREAMS_PREFIX)
+        if value is None or name.startswith(_INTERNAL):
+            continue
+        if plain in OF_STREAMS:
+            config[OF_STREAMS[plain]] = value
+        elif name.startswith(STREAMS_PREFIX) and plain in SETTINGS_OF_STREAMS:
+            config[plain] = value
     return config
 
 
 def _handler(settings: Mapping[str, object], name: str) -> str:
-    return "log_and_fail" if str(settings.get(name)).lower() == "true" else "log_and_continue"
+    return "log_and_fail" if is_on(settings, name) else "log_and_continue"

@@ -10,6 +10,8 @@ import mmap
 import os
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,10 @@ _LMDB_VERSION = 1
 _PAGE_HEADER = 16
 _NODE_HEADER = 8
 _BIG = 0x01
+_SUBTREE = 0x02
+_BRANCH, _LEAF = 0x01, 0x02
+_TREE = struct.Struct("<IHHQQQQQ")
+"""A named database in a leaf: padding, flags, depth, branch, leaf and overflow pages, entries, root."""
 _PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
 
 
@@ -127,6 +133,27 @@ class PagesFile:
         numbers: Numbers = np.repeat(first, counts) + _positions(counts)
         return numbers
 
+    def subtrees(self, pages: Numbers) -> list[Tree]:
+        """The trees of named databases that leaf pages refer to."""
+        nodes, words = self._nodes(pages), self.words
+        trees = []
+        for node in nodes[words[nodes + 2] & _SUBTREE != 0].tolist():
+            at = node * 2 + _NODE_HEADER + int(words[node + 3])
+            _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(self.bytes, at)
+            trees.append(Tree(root, depth if root != NO_PAGE else 0, overflow > 0))
+        return trees
+
+    def wrong_headers(self, pages: Numbers, *, leaves: bool) -> Numbers:
+        """Those of some pages that are no leaves, or no branches: other numbers, flags or bounds."""
+        words, at = self.words, pages * (self.page_size // 2)
+        numbers = sum(words[at + word].astype(np.int64) << 16 * word for word in range(4))
+        lower, upper = words[at + 6], words[at + 7]
+        right = (numbers == pages) & (words[at + 5] & (_BRANCH | _LEAF) == (_LEAF if leaves else _BRANCH))
+        # A branch has two nodes at least, and LMDB relies on it.
+        right &= (lower >= _PAGE_HEADER + (0 if leaves else 4)) & (lower <= upper) & (upper <= self.page_size)
+        wrong: Numbers = pages[~right]
+        return wrong
+
     def _nodes(self, pages: Numbers) -> Numbers:
         """Where the nodes of pages are, in words."""
         words, at = self.words, pages * (self.page_size // 2)
@@ -138,6 +165,15 @@ class PagesFile:
     def _second(self, head: bytes) -> int:
         first = _meta_of(head, 0)
         return first.page_size if first is not None else self.page_size
+
+
+@contextmanager
+def damage_where_it_leads_nowhere() -> Iterator[None]:
+    """What numbers on pages that are no numbers of pages end in."""
+    try:
+        yield
+    except (IndexError, ValueError, OverflowError, struct.error) as error:
+        raise PagesDamaged(f"its pages cannot be followed ({error})") from error
 
 
 def _meta_of(head: bytes, at: int) -> Meta | None:

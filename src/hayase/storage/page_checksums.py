@@ -24,7 +24,16 @@ import numpy.typing as npt
 
 from hayase.core.file_locks import lock_within
 from hayase.core.private_files import open_file
-from hayase.storage.lmdb_pages import METAS, NO_PAGE, Meta, Numbers, PagesDamaged, PagesFile, Tree
+from hayase.storage.lmdb_pages import (
+    METAS,
+    NO_PAGE,
+    Meta,
+    Numbers,
+    PagesDamaged,
+    PagesFile,
+    Tree,
+    damage_where_it_leads_nowhere,
+)
 
 T = TypeVar("T")
 
@@ -148,7 +157,7 @@ class PageChecksums:
     def _compare_all(self, newest: Meta) -> None:
         if newest.checksum != self._meta:
             raise PagesDamaged("its meta page has a wrong checksum")
-        with _damage_where_it_leads_nowhere():
+        with damage_where_it_leads_nowhere():
             for tree in newest.trees:
                 for pages in self._levels(tree, newest.last_page):
                     self._compare(pages)
@@ -203,7 +212,7 @@ class PageChecksums:
         touched: list[Numbers] = []
         for number, tree in enumerate(newest.trees):
             old = older.trees[number] if older else Tree(NO_PAGE, 0, False)
-            with _damage_where_it_leads_nowhere():
+            with damage_where_it_leads_nowhere():
                 touched += self._changed(old, tree, newest.last_page)
         changed = np.concatenate([*touched, np.zeros(0, np.int64)])
         self._sums[changed] = self._data.checksums(changed)
@@ -293,15 +302,6 @@ def _lock_soon(descriptor: int) -> bool:
         else:
             return True
     return False
-
-
-@contextmanager
-def _damage_where_it_leads_nowhere() -> Iterator[None]:
-    """What numbers on pages that are no numbers of pages end in."""
-    try:
-        yield
-    except (IndexError, ValueError, OverflowError) as error:
-        raise PagesDamaged(f"its pages cannot be followed ({error})") from error
 
 
 def _write(descriptor: int, data: bytes, at: int) -> None:

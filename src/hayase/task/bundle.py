@@ -375,7 +375,8 @@ class BundleRunner:
             stream_time_ms=self._stream_times_ms.get(task.id, -1),
         )
         began = time.perf_counter()
-        self._tasks.get(task).run_epoch(context, topic_inputs, edge_inputs)
+        with context.failures.collecting():
+            self._tasks.get(task).run_epoch(context, topic_inputs, edge_inputs)
         self._due_ms = min(self._due_ms, context.due_ms)
         self._new_stream_times_ms[task.id] = context.meter.stream_time_ms
         context.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])

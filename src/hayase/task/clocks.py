@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from hayase.state.stores.protocol import ByteStore, TaskState
 
@@ -20,11 +21,21 @@ def task_stream_time(clock_store: ByteStore) -> int:
     return -1 if data is None else int(_INT64.unpack(data)[0])
 
 
-class StateClocks:
-    """Clocks by name; read from state when first asked for, written back by `save`."""
+_OF_TASK = "task/"
+"""What clocks of no node begin with."""
 
-    def __init__(self, state: TaskState | None) -> None:
+
+class StateClocks:
+    """Clocks by name; read from state when first asked for, written back by `save`.
+
+    Args:
+        state: of the task.
+        kept_names: nodes → what their clocks are called in the state, where another program began it.
+    """
+
+    def __init__(self, state: TaskState | None, kept_names: Mapping[str, str] | None = None) -> None:
         self._store = state.store(CLOCK_STORE) if state is not None else None
+        self._kept_names = kept_names or {}
         self._times: dict[str, int] = {}
         self._changed: set[str] = set()
 
@@ -32,7 +43,7 @@ class StateClocks:
         """Time of the clock in milliseconds, -1 before the first record."""
         known = self._times.get(name)
         if known is None:
-            data = self._store.get(name.encode()) if self._store is not None else None
+            data = self._store.get(self._key(name)) if self._store is not None else None
             known = _INT64.unpack(data)[0] if data is not None else -1
             self._times[name] = known
         return known
@@ -47,5 +58,11 @@ class StateClocks:
         """Write what moved to the state."""
         if self._store is not None:
             for name in sorted(self._changed):
-                self._store.put(name.encode(), _INT64.pack(self._times[name]))
+                self._store.put(self._key(name), _INT64.pack(self._times[name]))
         self._changed.clear()
+
+    def _key(self, name: str) -> bytes:
+        if self._kept_names and not name.startswith(_OF_TASK):
+            node, slash, rest = name.partition("/")
+            name = f"{self._kept_names.get(node, node)}{slash}{rest}"
+        return name.encode()

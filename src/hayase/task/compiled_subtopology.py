@@ -130,6 +130,7 @@ class CompiledSubtopology:
         reads_global: names of global stores it looks up.
         global_store: of a global table.
         app_configs: see `ProcessingContext.app_configs`.
+        clocks: nodes → what their clocks are called in the state, where that is not the node's name.
     """
 
     id: str
@@ -151,6 +152,7 @@ class CompiledSubtopology:
     reads_global: tuple[str, ...] = ()
     global_store: str | None = None
     app_configs: Mapping[str, object] = field(default_factory=dict)
+    clocks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def form(self) -> Form:
@@ -190,10 +192,19 @@ def _nodes(children: Sequence[PrefixNode | str]) -> Iterator[PrefixNode]:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessingLogPolicy:
+    """The topic of a processing log, and whether its records show the data that failed."""
+
+    topic: str
+    rows_included: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """The exception handlers of an application and where its dead letters go."""
+    """The exception handlers of an application, and where its dead letters and its processing log go."""
 
     deserialization: ExceptionHandler
     processing: ExceptionHandler
     production: ExceptionHandler
     dead_letter_topic: str | None = None
+    processing_log: ProcessingLogPolicy | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 
@@ -20,6 +21,7 @@ EPOCH_DIGITS = 20
 _DONE = ".done"
 _PROBES = 24
 _DIGEST_BYTES = 16
+_DIGEST = re.compile(rb"[0-9a-f]{32}")
 _TRAILER_BYTES = 1 + 2 * _DIGEST_BYTES
 """A line end and the digest of what is before it, in hexadecimal; records of earlier versions have none."""
 
@@ -65,6 +67,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
         topic_ids: topic → id.
         previous: digest of the record before, empty for the first.
         program: what it was begun with; not in records of earlier versions.
+        numbered: number of its plan; not in records of plan 0.
     """
 
     epoch: int
@@ -75,6 +78,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     topic_ids: Mapping[str, str]
     previous: str = ""
     program: Program | UnsetType = UNSET
+    numbered: int | UnsetType = msgspec.field(default=UNSET, name="plan_number")
 
     def to_bytes(self) -> bytes:
         """JSON and its digest. Topics and partitions keep the order they were given in."""
@@ -119,6 +123,11 @@ class EpochRecord(msgspec.Struct, frozen=True):
         return self.program.term if self.program is not UNSET else 0
 
     @property
+    def plan_number(self) -> int:
+        """The number of its plan, see `hayase.query.numbered_plans`."""
+        return self.numbered if self.numbered is not UNSET else 0
+
+    @property
     def records(self) -> int:
         """How many offsets the epoch covers."""
         return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
@@ -131,8 +140,9 @@ class EpochRecord(msgspec.Struct, frozen=True):
         """
         if before is not None and before.digest != self.previous:
             raise record_corrupt(
-                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch} is "
-                f"{before.digest!r}",
+                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch}, "
+                f"{record_name(before.epoch)}, has {before.digest!r}: one of the two files is of another copy of the "
+                "checkpoint",
                 self.epoch,
             )
 
@@ -155,6 +165,22 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
         "EPOCH_RECORD_CORRUPT",
         f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint "
         "from a copy, or start over with `hayase app reset`",
+    )
+
+
+def _mark_differs(record: EpochRecord, mark: bytes) -> CheckpointError:
+    """`EPOCH_RECORD_CORRUPT` of a record that is whole, naming the mark if that is no digest at all."""
+    name = done_name(record.epoch)
+    if not _DIGEST.fullmatch(mark):
+        return CheckpointError(
+            "EPOCH_RECORD_CORRUPT",
+            f"the done mark of epoch {record.epoch}, {name} of the checkpoint, is damaged ({len(mark)} bytes that are "
+            f"no digest); {record_name(record.epoch)} is whole. Delete {name}: the next start makes it again",
+        )
+    return record_corrupt(
+        f"its digest is {record.digest}, its done mark {name} says {mark.decode()}: one of the two files is of another "
+        "copy of the checkpoint",
+        record.epoch,
     )
 
 
@@ -199,18 +225,20 @@ class Epochs:
         """
         record, mark = self.record(epoch), self._blobs.get(done_name(epoch))
         if record is not None and mark is not None and mark != record.digest.encode():
-            raise record_corrupt(
-                f"its digest is {record.digest}, its done mark says {mark[:64].decode(errors='replace')}", epoch
-            )
+            raise _mark_differs(record, mark)
         return record
 
     def recorded(self) -> list[int]:
         """Epochs of which there is a record, ascending."""
         return numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS)
 
+    def marked(self) -> set[int]:
+        """Epochs that are marked as done."""
+        return set(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE))
+
     def last_done(self) -> int:
         """The last epoch that every bundle has completed; -1 before the first. Lists all of them."""
-        return max(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE), default=-1)
+        return max(self.marked(), default=-1)
 
     def last_done_after(self, known: int) -> int:
         """The same, found from an epoch known to be complete; `known` itself if the mark behind it is not there.

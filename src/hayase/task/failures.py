@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
+from hayase.core.record_failures import collecting_failures
 from hayase.core.records import SourceRecord
 from hayase.processor.handlers import ErrorContext, HandlerAnswer, log_and_continue, log_and_fail
 from hayase.serde.faults import said, text_of
 from hayase.task.compiled_subtopology import FailurePolicy
 from hayase.task.outputs import Outputs
+from hayase.task.processing_log import ProcessingLog
 
 _LOG = logging.getLogger("hayase.task")
 
@@ -33,6 +36,7 @@ class Failures:
 
     With the application's id, as in Kafka Streams.
     """
+    log: ProcessingLog | None = None
     stages: dict[str, type[HayaseError]] = field(
         default_factory=lambda: {
             "deserialization": SerializationError,
@@ -75,6 +79,8 @@ class Failures:
                 self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             raise self._error(stage, context, error, "failed", sink_topic, inside=inside) from error
         self.metrics.add(DROPPED_RECORDS, node)
+        if self.log is not None:
+            self.log.record_failed(stage, node, record, error, sink_topic)
         wanted = answer is HandlerAnswer.DEAD_LETTER or handler is log_and_continue
         if answer is HandlerAnswer.DEAD_LETTER and self.policy.dead_letter_topic is None:
             raise ConfigError(
@@ -87,15 +93,25 @@ class Failures:
             self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             self.metrics.add(DEAD_LETTERS, node)
             end = f"record sent to the dead letter topic {self.policy.dead_letter_topic}"
-        where = {"node": node, "topic": record.topic, "partition": record.partition, "offset": record.offset}
+        where: dict[str, object] = {"node": node, **({} if record.partition < 0 else _read_at(context))}
         if sink_topic is not None:
             where["sink_topic"] = sink_topic
         _LOG.warning("%s failed, %s: %s", stage, end, said(error), extra=where)
 
+    def collecting(self) -> AbstractContextManager[None]:
+        """Have what code of the topology reports while the task runs go to the processing log, if there is one."""
+        return collecting_failures(None if self.log is None else self.log.failed)
+
     def _error(
         self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None, *, inside: bool
     ) -> HayaseError:
-        fix = f"fix the record or the code, or set {stage}.exception.handler to log_and_continue or dead_letter"
+        punctuating = context.partition < 0  # a punctuation has no record
+        if punctuating:
+            what = f"of a punctuation {what}"
+        fix = (
+            f"fix {'the code' if punctuating else 'the record or the code'}, or set {stage}.exception.handler to "
+            "log_and_continue or dead_letter"
+        )
         if inside and stage == "deserialization":  # to drop it would lose what the sender has committed
             fix = (
                 "another part of this application has sent the record, so the serde does not read what it writes, or "
@@ -107,9 +123,7 @@ class Failures:
             node=context.node,
             task=context.task,
             sink_topic=sink_topic,
-            topic=context.topic,
-            partition=context.partition,
-            offset=context.offset,
+            **({} if punctuating else _read_at(context)),
         )
 
     def _write_dead_letter(self, topic: str, record: SourceRecord, error: Exception) -> None:
@@ -126,3 +140,8 @@ class Failures:
             (_HEADER + name, str(value).encode(errors="backslashreplace")) for name, value in details
         )
         self.outputs.topic(topic).add(record.key, record.value, record.timestamp_ms, headers)
+
+
+def _read_at(context: ErrorContext) -> dict[str, object]:
+    """Where the record was read."""
+    return {"topic": context.topic, "partition": context.partition, "offset": context.offset}

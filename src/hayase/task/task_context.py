@@ -25,6 +25,7 @@ from hayase.task.compiled_subtopology import CompiledSubtopology, FailurePolicy
 from hayase.task.failures import Failures
 from hayase.task.meter import TaskMeter
 from hayase.task.outputs import Outputs
+from hayase.task.processing_log import ProcessingLog
 
 _NOW_MS = SystemClock().now_ms
 
@@ -83,8 +84,11 @@ class TaskContext:
         """
         edges = [source.edge for source in subtopology.sources if source.edge is not None]
         topics = {edge: f"{application_id}-{edge}" for edge in edges}
-        failures = Failures(policy, task, metrics, outputs, topics)
-        clocks = StateClocks(state)
+        log = None
+        if policy.processing_log is not None:
+            log = ProcessingLog(policy.processing_log, outputs, application_id, wall_clock_ms)
+        failures = Failures(policy, task, metrics, outputs, topics, log)
+        clocks = StateClocks(state, subtopology.clocks)
         meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
         return cls(
             subtopology,

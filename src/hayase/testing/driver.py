@@ -123,7 +123,8 @@ class TopologyTestDriver:
     def _begin(self) -> None:
         self._sending = {topic: place for place, topic in enumerate(topics_as_sent(self._topology))}
         self._global_tasks = {
-            table.store: f"{global_subtopology_id(i)}_0" for i, table in enumerate(self._topology.global_tables)
+            table.store: f"{global_subtopology_id(self._topology, i)}_0"
+            for i, table in enumerate(self._topology.global_tables)
         }
         self._run_timed()  # processors are made now, and schedule what they want
 
@@ -204,10 +205,10 @@ class TopologyTestDriver:
             return
         internal = (*topology.repartitions, *topology.internal_topics)
         within = {f"{self._application_id}-{name}" for name in internal}
-        dead_letters = self._config.dead_letter_topic
-        if topic in {*self._queues, *internal, *within, dead_letters}:
+        of_failures = {self._config.dead_letter_topic, self._config.processing_log_topic} - {None}
+        if topic in {*self._queues, *internal, *within, *of_failures}:
             return
-        written = sorted({*sink_topics(topology), *([dead_letters] if dead_letters else [])})
+        written = sorted({*sink_topics(topology), *filter(None, of_failures)})
         near = difflib.get_close_matches(topic, written, 1)
         raise UnknownTopicError(
             "UNKNOWN_TOPIC",
@@ -350,7 +351,8 @@ class TopologyTestDriver:
         )
         context.wall_clock_moved = self._wall_clock_moved
         try:
-            self._tasks[plan.id].run_epoch(context, inputs, rows)
+            with context.failures.collecting():
+                self._tasks[plan.id].run_epoch(context, inputs, rows)
         except BaseException:
             failed, self._tasks[plan.id] = self._tasks[plan.id], make_task(subtopology, plan.partition)
             with contextlib.suppress(ProcessingError):  # it has failed already

@@ -48,10 +48,19 @@ def free_ports(count: int, skip: int = 0, wanted: int | None = None) -> tuple[in
 class ServerProcess:
     """A server that was started; it ends when the process that started it ends, however that happens."""
 
-    def __init__(self, command: list[str], log_file: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        log_file: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        user: int | None = None,
+        cwd: Path | None = None,
+    ) -> None:
         """Start it; what it says is appended to `log_file`.
 
-        Its environment is this process's, unless another is given.
+        Its environment and folder are this process's, unless others are given. `user` is the id of the user and group
+        that it runs as, which only root can choose.
         """
         with log_file.open("ab") as log:
             # A session of its own: Ctrl-C in the terminal must not end the server before its users.
@@ -63,6 +72,10 @@ class ServerProcess:
                 start_new_session=True,
                 env=environment,
                 umask=0o077,
+                cwd=cwd,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
 
     @property

@@ -105,4 +105,5 @@ def renamed(topology: Topology, names: Mapping[str, str]) -> Topology:
         internal_topics=all_of(topology.internal_topics),
         lines={text(name): line for name, line in topology.lines.items()},
         store_names_before={name: new for name in topology.stores if (new := text(name)) != name},
+        generated=frozenset(map(text, topology.generated)),
     )

@@ -51,6 +51,19 @@ class SubTopology:
         return tuple(names)
 
 
+@dataclass(frozen=True)
+class KeptNames:
+    """What a topology keeps of the one that began its checkpoint, where the builder would name it otherwise.
+
+    Attributes:
+        ids: sub-topologies and global tables: the id that the builder gives (`0`, `global0`) → the one that they have.
+        clocks: of those ids: nodes → the names of their clocks.
+    """
+
+    ids: Mapping[str, str]
+    clocks: Mapping[str, Mapping[str, str]]
+
+
 @dataclass(eq=False)
 class TopologyGraph:
     """What `Topology` holds: nodes in the order they were added, and what follows from them.
@@ -66,6 +79,8 @@ class TopologyGraph:
             checkpoints (`hayase.topology.earlier`).
         numbered_by_sources: its sub-topologies are numbered as by earlier releases.
         store_names_before: names of stores → those that earlier releases gave them, which this topology has.
+        generated: names that the builder made up, of nodes and of stores.
+        kept: ids and clocks of a checkpoint that another topology began; `None`: those that the builder gives.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -79,6 +94,8 @@ class TopologyGraph:
     earlier: TopologyGraph | None = field(default=None, repr=False)
     numbered_by_sources: bool = False
     store_names_before: Mapping[str, str] = field(default_factory=dict, repr=False)
+    generated: frozenset[str] = field(default=frozenset(), repr=False)
+    kept: KeptNames | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -111,14 +128,21 @@ class TopologyGraph:
     def subtopologies(self) -> tuple[SubTopology, ...]:
         """Connected components, by id.
 
-        The ids are those of Kafka Streams: see `_numbers`; global tables take ids as well.
+        The ids are those of Kafka Streams: see `_numbers`; global tables take ids as well. Where a checkpoint has
+        others, they are those (`kept`).
         """
         groups = self._groups
         return tuple(
-            SubTopology(number, tuple(node for node in self.nodes if groups[node.name] is groups[first]))
+            SubTopology(
+                int(self.kept_id(str(number))), tuple(node for node in self.nodes if groups[node.name] is groups[first])
+            )
             for first, number in self._numbers.items()
             if first in groups
         )
+
+    def kept_id(self, natural: str) -> str:
+        """The id of a sub-topology or global table in the checkpoint, by the one that the builder gives."""
+        return natural if self.kept is None else self.kept.ids.get(natural, natural)
 
     @cached_property
     def global_table_ids(self) -> Mapping[str, int]:

@@ -12,8 +12,9 @@ import pytest
 from tests.spark import earlier
 
 from hayase import Consumed, Follower, Grouped, Joined, Serdes, StreamsApp, StreamsBuilder, Topology
-from hayase.app.checkpoint import check_plan, fix_plan, stored_plan
+from hayase.app.checkpoint import fix_plan, stored_plan
 from hayase.app.migrate import migrate_stores
+from hayase.app.plan_switch import check_plan
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, UnknownStoreError

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from tests.unit.app.test_supervisor import app_in
 
 from hayase import State, StreamsApp
-from hayase.app.stop_request import StopRequest
+from hayase.app.stop_request import StopRequest, run_until_asked
+from hayase.app.streams_runtime import StreamsRuntime
+from hayase.core.errors import MissingRequirementError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -107,3 +110,69 @@ def test_the_handler_that_spark_sets_is_none_of_the_programs() -> None:
     with StopRequest(keep_handlers=True) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wait(5)
+
+
+class StartedRuntime(StreamsRuntime):
+    """A runtime whose Spark takes its time to start."""
+
+    opened = 0
+
+    def _open(self) -> None:
+        self.opened += 1
+        self.starting.set()
+        self.may_open.wait(20)
+
+    def _watch(self) -> None:
+        self._stopping.wait(20)
+
+    def __init__(self, config: dict[str, object]) -> None:
+        super().__init__(config)
+        self.starting, self.may_open = threading.Event(), threading.Event()
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> StartedRuntime:
+    where = {"state.dir": str(tmp_path / "state"), "log.dir": str(tmp_path / "log")}
+    return StartedRuntime({"application.id": "shop", **where})
+
+
+def test_a_signal_while_a_runtime_starts_ends_it_when_it_is_started(runtime: StartedRuntime) -> None:
+    send_soon(signal.SIGINT)
+    threading.Timer(1, runtime.may_open.set).start()
+    runtime.run()
+    assert runtime.state is State.NOT_RUNNING and runtime.opened == 1
+
+
+def test_close_of_a_runtime_that_starts_only_asks(runtime: StartedRuntime) -> None:
+    starter = threading.Thread(target=runtime.start)
+    starter.start()
+    assert runtime.starting.wait(10)
+    assert runtime.close() and runtime.state is State.PENDING_SHUTDOWN
+    runtime.may_open.set()
+    starter.join(20)
+    assert runtime.wait(timedelta(seconds=10)) and runtime.state is State.NOT_RUNNING
+
+
+def test_a_start_that_fails_is_raised_by_run(runtime: StartedRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise MissingRequirementError("NO_JAVA", "there is no java")
+
+    monkeypatch.setattr(runtime, "_open", fail)
+    with pytest.raises(MissingRequirementError):
+        runtime.run()
+    assert runtime.state is State.ERROR
+
+
+def test_a_request_to_stop_closes_what_runs_to_the_end(runtime: StartedRuntime) -> None:
+    reports: dict[str, Any] = {}
+
+    def run_to_end() -> None:
+        runtime.start()
+        runtime.wait()
+        reports["copy"] = runtime.state
+
+    runtime.may_open.set()
+    send_soon(signal.SIGTERM)
+    with StopRequest() as stop:
+        run_until_asked(run_to_end, runtime.wait, runtime.close, stop)
+    assert reports == {"copy": State.NOT_RUNNING}

@@ -24,6 +24,7 @@ from hayase.app.run_status import (
     pause_application,
     resume_application,
 )
+from hayase.cli.main import run_cli
 from hayase.core.errors import ProcessingError, StreamsStoppedError
 from hayase.runtime.driver.lease import FileLease
 from hayase.runtime.wire.driver_control import DriverControl
@@ -151,3 +152,30 @@ def test_looking_does_not_keep_an_application_from_starting(config: StreamsConfi
     finally:
         stop.set()
         thread.join()
+
+
+def test_commands_take_the_id_of_an_application_too(
+    config: StreamsConfig, control: DriverControl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["-c", f"state.dir={config.state_dir}"]
+    assert run_cli(["app", "status", "shop", *where]) == 0
+    assert capsys.readouterr().out.startswith("application 'shop' is ")
+    assert run_cli(["app", "pause", "shop", "--timeout", "0", *where]) == 0 and control.pause_requested()
+    assert run_cli(["app", "resume", "shop", *where]) == 0 and not control.pause_requested()
+    assert run_cli(["app", "status", "shpo", *where]) == 1
+    assert "no application 'shpo'" in capsys.readouterr().err
+
+
+def test_what_failed_before_its_first_epoch_is_counted_in_the_list_and_shown_on_demand(
+    config: StreamsConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(config.checkpoint_dir, "epochs").mkdir(parents=True)
+    Path(config.checkpoint_dir, "plan.json").write_bytes(b"{}")
+    failed = ProgressReport(State.ERROR, 0, -1, 0, 0, 0, 0, 0, None)
+    leave_note(config, note_of_end(failed, 0, ProcessingError("PROCESSING_FAILED", "bad")))
+    where = ["-c", f"state.dir={config.state_dir}"]
+    assert run_cli(["app", "list", *where]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "" and "`hayase app reset shop` removes what is left" in shown.err
+    assert run_cli(["app", "list", "--all", *where]) == 0
+    assert capsys.readouterr().out.startswith("shop\tnot running")

@@ -113,3 +113,14 @@ def test_another_topology_is_told_by_its_nodes_with_the_commands_that_help(tmp_p
     assert raised.value.context["application_id"] == "shop"
     with pytest.raises(CheckpointError, match="tasks are bundled differently: 0-0"):
         fix_plan(blobs, "shop", old.replace('"tasks":["0_0"]', '"tasks":["0_1"]'), new_names=False)
+
+
+def test_commands_in_errors_of_a_start_name_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise CheckpointError("CHECKPOINT_CORRUPT", "it is damaged. Start over with `hayase app reset`")
+
+    app = StreamsApp(joined().build(), settings(tmp_path))
+    monkeypatch.setattr(StreamsApp, "_take_folders", fail)
+    with pytest.raises(CheckpointError, match="`hayase app reset shop`"):
+        app.start()
+    assert "`hayase app reset shop`" in str(app.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,28 @@ def test_an_unknown_topology_is_named_with_those_that_there_are(tmp_path: Path) 
     for use in (runtime.topology, runtime.pause, runtime.resume, runtime.restart, runtime.remove_topology):
         with pytest.raises(TopologyError, match="'b'; it has a"):
             use("b")
+
+
+def test_a_topology_is_replaced_before_the_start_of_the_runtime(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    before = runtime.add_topology("a", copy(), {"commit.interval.ms": 7})
+    now = runtime.replace_topology("a", copy("more"))
+    assert runtime.topology("a") is now is not before
+    assert now.config.commit_interval_ms == 7, "settings stay unless others are given"
+    assert runtime.replace_topology("a", copy(), {}).config.commit_interval_ms != 7
+    with pytest.raises(TopologyError, match="'b'; it has a"):
+        runtime.replace_topology("b", copy())
+
+
+def test_a_topology_that_cannot_go_on_with_the_state_leaves_the_old_one(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    before = runtime.add_topology("a", copy())
+    lock = threading.Lock()
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).filter(lambda key, value: lock.locked())
+    with pytest.raises(ConfigError, match="cannot be sent to Spark's workers"):
+        runtime.replace_topology("a", builder.build())
+    assert runtime.topology("a") is before
 
 
 def test_a_closed_runtime_takes_nothing_any_more(tmp_path: Path) -> None:

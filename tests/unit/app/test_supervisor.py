@@ -76,7 +76,7 @@ def test_a_run_that_cannot_be_closed_ends_in_error_and_gives_its_lease_back(tmp_
     app._lease.__enter__()
     app._move(State.REBALANCING)
     app._run = app._runner = runner
-    watcher = threading.Thread(target=app._watch, args=(runner, None), daemon=True)
+    watcher = threading.Thread(target=app._watch, args=(runner, None, True), daemon=True)
     watcher.start()
     watcher.join(20)
     assert app.state is State.ERROR

@@ -8,15 +8,26 @@ import importlib
 import pytest
 from bench.check import difference, expected_result, produced_result
 from bench.data import FIRST_TIMESTAMP_MS, LATE_MS, make_orders, make_products, make_users
-from bench.scenarios import SCENARIOS
+from bench.ours import sql
+from bench.scenarios import SCENARIOS, Scenario
 
-from hayase import Serdes, StreamsBuilder
+from hayase import Serdes, StreamsBuilder, Topology
 from hayase.testing import TopologyTestDriver
 
 USERS = 10
 ORDERS = 60
 PRODUCTS = 20
-ONE_OF_EACH = list({scenario.application: name for name, scenario in SCENARIOS.items()}.values())
+ONE_OF_EACH = list({(scenario.application, scenario.sql): name for name, scenario in SCENARIOS.items()}.values())
+
+
+def topology_of(scenario: Scenario) -> Topology:
+    """What our side of a scenario runs."""
+    if scenario.sql:
+        return sql.topology(scenario.application, {"input": "orders", "table": "table", "output": "out"})
+    builder = StreamsBuilder()
+    module = importlib.import_module(f"bench.ours.{scenario.application}")
+    module.build(builder, argparse.Namespace(input="orders", table="table", output="out"))
+    return builder.build()
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
@@ -24,10 +35,7 @@ def test_the_topology_of_a_scenario_gives_the_expected_result(name: str) -> None
     scenario, orders, users = SCENARIOS[name], make_orders(ORDERS, users=USERS, products=PRODUCTS), make_users(USERS)
     products = make_products(PRODUCTS, ORDERS)
     table = {scenario.input.table: users, scenario.input.products: products}.get(scenario.table_read)
-    builder = StreamsBuilder()
-    module = importlib.import_module(f"bench.ours.{scenario.application}")
-    module.build(builder, argparse.Namespace(input="orders", table="table", output="out"))
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(topology_of(scenario)) as driver:
         rows = [("orders", *record) for record in orders.records()]
         if scenario.table_read is not None and table is not None:
             rows += [("table", *record) for record in table.records()]

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hayase.cli.demo.example import load_example
+from hayase.cli.demo.example import example_file, load_example
 from hayase.cli.demo.generator import Records, Shop
+from hayase.cli.demo.sql_run import SALES_STORE, sales_row
 from hayase.cli.demo.topics import DEAD_LETTERS
 from hayase.core.metrics import LATE_RECORDS
+from hayase.sql.engine import SqlEngine
 from hayase.task.input_merge import merge_order
 from hayase.testing.driver import TopologyTestDriver
 
@@ -52,6 +54,33 @@ def run_demo(orders: int) -> DemoRun:
             for key, found in store.all()
         ]
         return DemoRun(tables, rows, driver.metrics.total(LATE_RECORDS))
+
+
+def run_sql_demo(orders: int) -> DemoRun:
+    """The same with the job in SQL: its queries one after the other."""
+    shop = Shop(orders)
+    topics = {each.topic: each for each in (shop.users(), shop.products(), shop.orders_from(0, orders))}
+    engine = SqlEngine()
+    engine.script(example_file("ecommerce.sql").read_text())
+    late = 0
+    store: list[Mapping[str, Any]] = []
+    for query in engine.queries.values():
+        inputs = [topics[topic] for topic in query.source_topics]
+        with TopologyTestDriver(query.topology, FAILURES) as driver:
+            for queue, row in zip(*merge_order([np.array(each.timestamps_ms) for each in inputs]), strict=True):
+                records = inputs[queue]
+                driver.pipe(records.topic, records.keys[row], records.values[row], records.timestamps_ms[row], ())
+            for topic in (query.sink_topic or "", DEAD_LETTERS):
+                found = driver.output_queue(topic)
+                topics.setdefault(topic, Records(topic, [], [], []))
+                topics[topic].keys.extend(each.key for each in found)
+                topics[topic].values.extend(each.value for each in found)
+                topics[topic].timestamps_ms.extend(each.timestamp_ms for each in found)
+            late += int(driver.metrics.total(LATE_RECORDS))
+            if query.sink == "SALES":
+                rows = driver.store(SALES_STORE).all()
+                store = [sales_row(key, found.value, found.timestamp_ms) for key, found in rows]
+    return DemoRun({topic: _table(records) for topic, records in topics.items()}, store, late)
 
 
 def _table(records: Records) -> pa.Table:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from rich.console import Console
-from tests.unit.cli.demo_run import DemoRun
+from tests.unit.cli.demo_run import DemoRun, run_sql_demo
 
 from hayase.cli.demo.check import Report, check_tables
 from hayase.cli.demo.display import show_report
@@ -32,6 +32,13 @@ def test_the_example_and_the_batch_computation_come_to_the_same_results(demo: De
     assert all(comparison.rows > 0 for comparison in report.comparisons)
     assert report.unknown_products > 0
     assert "equal, to the record" in _text(report)
+
+
+def test_the_job_in_sql_comes_to_the_same_results() -> None:
+    demo = run_sql_demo(4_000)
+    report = check_tables(demo.tables, demo.store, demo.late)
+    assert report.equal, _text(report)
+    assert all(comparison.rows > 0 for comparison in report.comparisons)
 
 
 def test_a_sum_that_is_off_by_one_cent_in_the_topic_is_shown(demo: DemoRun) -> None:

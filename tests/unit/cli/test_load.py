@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hayase import StreamsApp, Topology
+from hayase import StreamsApp, StreamsBuilder, StreamsConfig, Topology
+from hayase.app.checkpoint import fix_plan
+from hayase.cli.default_id import with_default_id
 from hayase.cli.load import load
+from hayase.compiler.build import make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, configured
 from hayase.core.errors import ConfigError
+from hayase.storage.open import open_blobs
 
 PROGRAM = """
 from __future__ import annotations
@@ -147,3 +153,79 @@ def test_a_file_without_the_usual_names_is_told_what_in_it_would_do(tmp_path: Pa
     file.write_text("from hayase import StreamsBuilder\nsales = StreamsBuilder()\n")
     with pytest.raises(ConfigError, match=r"none of the names app, topology, builder; .*jobs\.py:sales"):
         load(str(file))
+
+
+STARTED = """
+from hayase import StreamsApp, StreamsBuilder, StreamsRuntime
+
+builder = StreamsBuilder()
+builder.stream("in").to("out")
+{start}
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        'StreamsApp(builder, {"application.id": "copy"}).run_to_end()',
+        'StreamsApp(builder, {"application.id": "copy"}).run()',
+        'StreamsApp(builder, {"application.id": "copy"}).start()',
+        'StreamsRuntime({"application.id": "copy"}).run()',
+    ],
+)
+def test_a_program_that_starts_when_it_is_loaded_is_told_of_the_main_guard(tmp_path: Path, start: str) -> None:
+    (tmp_path / "eager.py").write_text(STARTED.format(start=start))
+    with pytest.raises(ConfigError, match=r"eager\.py:6 starts the application.*__main__") as raised:
+        load(str(tmp_path / "eager.py"))
+    assert raised.value.condition == "NO_MAIN_GUARD"
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for package in ("visits", "orders"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+        for module in ("app", "counts"):
+            (tmp_path / package / f"{module}.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def id_of(target: str, folder: Path, **given: str) -> str:
+    settings = {"state.dir": str(folder / "state"), "default.key.serde": "string", "default.value.serde": "string"}
+    named = {name.replace("_", "."): value for name, value in given.items()}
+    return with_default_id(load(target), {**settings, **named}).application_id
+
+
+def test_the_package_gives_the_id_of_a_module_whose_name_says_nothing(packages: Path) -> None:
+    targets = ("visits.app:topology", "orders.app:topology", "visits.counts:topology", "visits/app.py:topology")
+    assert [id_of(target, packages) for target in targets] == ["visits", "orders", "counts", "app"]
+
+
+def keep_plan(folder: Path, builder: StreamsBuilder) -> None:
+    """As a run under the id of earlier releases leaves it."""
+    serdes = {"default.key.serde": "string", "default.value.serde": "string"}
+    config = StreamsConfig({"application.id": "app", "state.dir": str(folder / "state"), **serdes})
+    topology = configured(builder.build(), config)
+    compiled = compile_subtopologies(topology, compile_options(config))
+    plan = make_plan(topology, dict.fromkeys(source_topics(topology), 2), compiled, threads=1)
+    fix_plan(open_blobs(config.checkpoint_dir, fsync=False), "app", plan.to_json(), new_names=False)
+
+
+def test_state_under_the_id_of_earlier_releases_is_not_left_behind_silently(packages: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    keep_plan(packages, builder)
+    with pytest.raises(ConfigError, match=r"`-c application\.id=app` goes on with that state") as raised:
+        id_of("visits.app:topology", packages)
+    assert raised.value.condition == "APPLICATION_ID_CHANGED"
+    assert id_of("visits.app:topology", packages, application_id="app") == "app"
+    (packages / "state" / "visits").mkdir()
+    assert id_of("visits.app:topology", packages) == "visits"
+
+
+def test_state_of_another_program_under_that_id_is_no_matter(packages: Path) -> None:
+    other = StreamsBuilder()
+    other.stream("elsewhere").to("out")
+    keep_plan(packages, other)
+    assert id_of("visits.app:topology", packages) == "visits"

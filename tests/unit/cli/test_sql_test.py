@@ -173,3 +173,43 @@ def test_the_window_of_a_table_is_asserted(tests: Folder) -> None:
         f"{declared.format('1 HOUR')} {declared.format('2 HOURS')}",
     )
     assert "Expected window size does not match actual for source N" in tests.run(code=1)
+
+
+JSON_INPUTS = """{"inputs": [
+    {"topic": "parcels", "key": 1, "value": {"grams": 500}, "timestamp": 100},
+    {"topic": "parcels", "key": 2, "value": {"GRAMS": "21000"}, "timestamp": 200}
+]}"""
+JSON_OUTPUTS = '{"outputs": [{"topic": "HEAVY", "key": 2, "value": {"KILOS": %s}, "timestamp": 200}]}'
+
+
+def test_files_of_ksql_test_runner_are_run(tests: Folder) -> None:
+    files = [tests.write("s.sql", STREAMS), tests.write("in.json", JSON_INPUTS)]
+    right = tests.write("out.json", JSON_OUTPUTS % 21)
+    assert "Test passed!" in tests.run("--json", *map(str, (*files, right)), code=0)
+    wrong = tests.write("wrong.json", JSON_OUTPUTS % 22)
+    out = tests.run("--json", *map(str, (*files, wrong)), code=1)
+    assert 'topic HEAVY, record 0: value {"KILOS": 21}, expected {"KILOS": 22}' in out
+
+
+def test_files_of_ksql_test_runner_may_insert_values_and_have_any_format(tests: Folder) -> None:
+    statements = tests.write(
+        "s.sql",
+        """
+        CREATE STREAM s (id INT KEY, made TIMESTAMP, cents DECIMAL(6, 2)) WITH (kafka_topic='s', value_format='AVRO');
+        CREATE TABLE t WITH (value_format='PROTOBUF') AS SELECT id, SUM(cents) AS total, COUNT(*) AS n FROM s
+            WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY id;
+        INSERT INTO s (rowtime, id, cents) VALUES (1500, 7, 10.25);
+        """,
+    )
+    window = '"window": {"start": 1000, "end": 2000, "type": "time"}'
+    record = '"topic": "T", "key": 7, "value": {"TOTAL": 10.25, "N": 1}, ' + window
+    outputs = tests.write("out.json", '{"outputs": [{' + record + "}]}")
+    assert "Test passed!" in tests.run("--json", str(statements), str(outputs), code=0)
+
+
+def test_files_that_are_not_of_ksql_test_runner_are_named(tests: Folder) -> None:
+    statements, inputs = tests.write("s.sql", STREAMS), tests.write("in.json", '{"inputs": 3}')
+    assert "in.json is no file of ksql-test-runner" in tests.run(
+        "--json", *map(str, (statements, inputs, inputs)), code=1
+    )
+    assert "--json takes the files" in tests.run("--json", str(statements), code=1)

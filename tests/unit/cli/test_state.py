@@ -55,6 +55,24 @@ def test_list_shows_every_store_with_its_kind_rows_and_epoch(
     assert {row["store"] for row in found} == {"users", "items", "hourly"}
 
 
+def test_list_counts_the_rows_that_scan_prints(local: LocalApp, capsys: pytest.CaptureFixture[str]) -> None:
+    assert state(local, "list", "--format", "json") == 0
+    listed = {row["store"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    for store, row in listed.items():
+        assert state(local, "scan", store, "--limit", "0", "--format", "json") == 0
+        assert row["rows"] == len(capsys.readouterr().out.splitlines()) <= row["entries"]
+    assert listed["hourly"]["rows"] < listed["hourly"]["entries"]
+
+
+def test_rows_of_a_large_store_are_not_counted(
+    local: LocalApp, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hayase.cli.state._COUNTED_MAX", 3)
+    assert state(local, "list", "--format", "json") == 0
+    (users,) = [row for row in map(json.loads, capsys.readouterr().out.splitlines()) if row["store"] == "users"]
+    assert (users["rows"], users["entries"]) == (None, 5)
+
+
 def test_get_prints_a_row(local: LocalApp, capsys: pytest.CaptureFixture[str]) -> None:
     assert state(local, "get", "users", "u1") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -168,3 +186,15 @@ def test_follow_follows_until_it_is_told_to_stop(local: LocalApp) -> None:
         process.kill()
     assert process.returncode == 0
     assert told.splitlines()[-1] == "stopped: epoch 2, up to date"
+
+
+def test_as_of_is_a_time_and_as_of_epoch_an_epoch(local: LocalApp, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for option in (["--as-of-epoch", "0"], ["--as-of", "0"], ["--as-of", "2023-11-14T22:13:22Z"]):
+        capsys.readouterr()
+        code = state(local, "get", "users", "u1", *option, "--format", "json")
+        found.append((code, capsys.readouterr().out))
+    assert found[0] == found[1] and found[0][0] == 0
+    assert found[2][0] == 0
+    assert state(local, "get", "users", "u1", "--as-of-epoch", "1", "--as-of", "2023-11-14") == 1
+    assert "--as-of and --as-of-epoch are given; leave one out" in capsys.readouterr().err

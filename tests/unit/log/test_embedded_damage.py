@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from hayase.core.time import ManualClock
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
 
+PAGE = 4096
 CODECS = ("uncompressed", "lz4", "zstd", "gzip", "snappy")
 _OLD_CODECS = {"uncompressed": 0, "lz4": 1, "zstd": 2, "gzip": 3, "snappy": 4}
 _ARROW_NAMES = {"lz4": "lz4_raw", "zstd": "zstd", "gzip": "gzip", "snappy": "snappy"}
@@ -320,3 +322,45 @@ def test_damage_of_a_batch_without_checksum_is_at_worst_an_error_of_the_log(
         put_stored(folder, "batches", key, change(_old_blob(expected[10:20], codec, gaps=gaps)))
         with opened(folder) as log:
             read_or_damaged(lambda: rows(log), folder, 10)
+
+
+def tree_pages(file: Path) -> list[int]:
+    """The pages of trees in a file that was just written: branches and leaves."""
+    data = file.read_bytes()
+    flags = {at // PAGE: struct.unpack_from("<QHH", data, at) for at in range(2 * PAGE, len(data), PAGE)}
+    return [page for page, (number, _, flag) in flags.items() if number == page and flag & 3]
+
+
+def outcome_of(folder: Path) -> int:
+    """How a process ends that reads all of a log and writes to it: 0 it could, 1 `LOG_DAMAGED`, 2 it lost records."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        with opened(folder) as log:
+            log.create_topic("u", 1)
+            os._exit(0 if len(rows(log)) == 40 else 2)
+    except LogError as error:
+        os._exit(1 if error.condition == "LOG_DAMAGED" else 3)
+    finally:
+        os._exit(4)
+
+
+@pytest.mark.parametrize("fill", [b"\0", b"\xff"])
+def test_a_page_of_the_file_that_was_overwritten_is_an_error_and_not_the_end_of_the_process(
+    tmp_path: Path, fill: bytes
+) -> None:
+    with opened(tmp_path) as log:
+        log.create_topic("t", 1)
+        for number in range(40):
+            log.writer().append([OutputBatch("t", [b"%d" % number], [os.urandom(900)], [number])])
+    file = tmp_path / "data.mdb"
+    whole = file.read_bytes()
+    outcomes = {}
+    for page in tree_pages(file):
+        file.write_bytes(whole[: page * PAGE] + fill * PAGE + whole[(page + 1) * PAGE :])
+        outcomes[page] = outcome_of(tmp_path)
+    for page in (0, 1):
+        file.write_bytes(whole[: page * PAGE] + fill * PAGE + whole[(page + 1) * PAGE :])
+        assert outcome_of(tmp_path) == 1, page
+    assert set(outcomes.values()) == {0, 1}, outcomes  # pages that no tree has any more do not matter

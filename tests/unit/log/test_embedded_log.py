@@ -18,7 +18,7 @@ from hayase.core.errors import ConfigError, LogError, ProductionError, SourceRan
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.group_commit import GroupCommit
 from hayase.log.embedded.log import EmbeddedLog
-from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.log.protocol import LogConfig, Marker, OutputBatch
 
 SPAWN = multiprocessing.get_context("spawn")
 T0 = TopicPartition("t", 0)
@@ -297,3 +297,21 @@ def test_writes_that_wait_for_a_commit_share_the_next_one() -> None:
     assert commits == [1, 3]
     assert sorted(written) == [0, 1, 2, 3]
     assert [error.condition for error in errors] == ["NO"]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_sink_that_was_deleted_and_made_again_takes_the_next_epochs(tmp_path: Path, partitions: int) -> None:
+    log = EmbeddedLog(LogConfig("embedded", str(tmp_path), {"fsync": "false"}))
+    log.create_topic("out", 2)
+    log.writer().publish_epoch("app", "0-0", Marker("L", 3, "d"), [OutputBatch("out", [b"k"], [b"before"], [1])])
+    log.delete_topic("out")
+    log.create_topic("out", partitions)
+    writer = log.writer()
+    assert not writer.publish_epoch("app", "0-0", Marker("L", 3, "d"), [OutputBatch("out", [b"k"], [b"again"], [1])])
+    assert writer.publish_epoch("app", "0-0", Marker("L", 4, "d"), [OutputBatch("out", [b"k"], [b"next"], [2])])
+    everywhere = [TopicPartition("out", number) for number in range(partitions)]
+    ends = log.end_offsets(everywhere)
+    reader = log.reader()
+    values = [batch.values for each in everywhere for batch in reader.fetch(each, 0, ends[each])]
+    assert values == [[b"next"]]
+    log.close()

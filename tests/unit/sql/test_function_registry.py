@@ -7,7 +7,7 @@ import pytest
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.declarations import declared_in
 from hayase.sql.functions.matching import LambdaTypes
-from hayase.sql.functions.registry import FunctionKind, FunctionRegistry, aggregate, scalar, table
+from hayase.sql.functions.registry import FunctionKind, FunctionRegistry, aggregate, scalar, table, udf, udtf
 from hayase.sql.functions.signatures import LambdaArgument, UnitArgument, parse_signature
 from hayase.sql.types.sql_types import (
     BIGINT,
@@ -216,3 +216,20 @@ def test_a_struct_in_a_signature_has_named_fields(registry: FunctionRegistry) ->
 def test_a_mistake_in_a_signature_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="signature"):
         parse_signature(text)
+
+
+@udf("twice", "(INT) -> INT")
+def twice(value: int) -> int:
+    return 2 * value
+
+
+@udtf("both", "(INT) -> INT")
+def both(value: int) -> list[int]:
+    return [value, value]
+
+
+def test_functions_of_an_application_do_not_count_as_pure_unless_they_say_so() -> None:
+    registry = FunctionRegistry(declared_in(__name__))
+    assert registry.scalar("TWICE", [INTEGER]).pure is False
+    assert registry.table("BOTH", [INTEGER]).pure is False
+    assert registry.scalar("GREATEST", [INTEGER, INTEGER]).pure is True

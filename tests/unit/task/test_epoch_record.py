@@ -68,3 +68,15 @@ def test_a_record_of_an_earlier_version_that_differs_from_its_done_mark_is_refus
     with pytest.raises(CheckpointError) as refused:
         Epochs(blobs).checked_record(3)
     assert refused.value.condition == "EPOCH_RECORD_CORRUPT"
+
+
+@pytest.mark.parametrize(("mark", "named"), [(b"\0" * 32, "done mark"), (b"", "done mark"), (b"0" * 32, "record")])
+def test_a_damaged_done_mark_is_named_and_not_the_record_beside_it(tmp_path: Path, mark: bytes, named: str) -> None:
+    blobs = PosixBlobs(tmp_path)
+    blobs.put_if_absent(record_name(RECORD.epoch), RECORD.to_bytes())
+    blobs.put_if_absent(done_name(RECORD.epoch), mark)
+    with pytest.raises(CheckpointError) as refused:
+        Epochs(blobs).checked_record(RECORD.epoch)
+    assert refused.value.condition == "EPOCH_RECORD_CORRUPT"
+    assert refused.value.message.startswith(f"the {named} of epoch {RECORD.epoch}, ")
+    assert done_name(RECORD.epoch) in refused.value.message

@@ -34,6 +34,7 @@ from hayase.testing import TopologyTestDriver
 TEXT, LONG = Serdes.string(), Serdes.long()
 IN = Consumed.with_(TEXT, LONG)
 OUT = Produced.with_(TEXT, LONG)
+HERE = "test_driver_processors.py:"
 
 
 class Custom(Processor[Any, Any, Any, Any]):
@@ -179,6 +180,55 @@ def test_what_fails_in_a_punctuation_goes_to_the_handler_too() -> None:
         assert driver.create_output_topic("out", TEXT, LONG).read_key_values_to_list() == [("k", 1)]
     with pytest.raises(ProcessingError, match="ZeroDivisionError"):
         run(topology, ("k", 1, 0))
+
+
+def test_a_failed_punctuation_names_no_record_and_no_topic() -> None:
+    def init(context: Any) -> None:
+        context.schedule(timedelta(milliseconds=10), PunctuationType.STREAM_TIME, lambda now: 1 // 0)
+
+    with pytest.raises(ProcessingError) as raised:
+        run(processing(lambda context, record: None, init), ("k", 1, 0))
+    said = str(raised.value)
+    assert "processing of a punctuation failed" in said and "fix the code, or set" in said and HERE in said
+    assert "topic" not in raised.value.context and "the record" not in said
+
+
+@pytest.mark.parametrize("punctuate", [lambda: None, lambda now, more: None, "every hour"])
+def test_a_punctuator_of_another_signature_is_refused_where_it_is_scheduled(punctuate: Any) -> None:
+    def init(context: Any) -> None:
+        context.schedule(timedelta(seconds=1), PunctuationType.STREAM_TIME, punctuate)
+
+    with pytest.raises(TopologyError, match=r"a punctuator is called with \(now_ms\)") as raised:
+        TopologyTestDriver(processing(lambda context, record: None, init))
+    assert raised.value.condition == "INVALID_FUNCTION" and HERE in str(raised.value)
+
+
+class OldProcess(Processor[Any, Any, Any, Any]):
+    def process(self, key: object, value: object) -> None:  # type: ignore[override] - the mistake
+        pass
+
+
+class NoContext(Processor[Any, Any, Any, Any]):
+    def init(self) -> None:  # type: ignore[override] - the mistake
+        pass
+
+    def process(self, record: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("supplier", "said"),
+    [
+        (OldProcess, "process of OldProcess is called with (record)"),
+        (NoContext, "init of NoContext is called with (context)"),
+    ],
+)
+def test_methods_of_a_processor_of_another_signature_are_refused_with_their_line(supplier: Any, said: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(TEXT, LONG)).process(supplier).to("out", Produced.with_(TEXT, LONG))
+    with pytest.raises(TopologyError) as raised:
+        TopologyTestDriver(builder.build())
+    assert said in str(raised.value) and HERE in str(raised.value)
 
 
 def test_a_punctuation_has_no_record_and_knows_both_times() -> None:

@@ -63,7 +63,7 @@ create table expected_dead_letters as select key, value, timestamp_ms from parse
 
 _ACTUAL = """
 create table actual_enriched as
-select key, timestamp_ms, (d->>'$.id')::bigint as id, d->>'$.product' as product,
+select coalesce(encode(d->>'$.user'), key) as key, timestamp_ms, (d->>'$.id')::bigint as id, d->>'$.product' as product,
        (d->>'$.quantity')::bigint as quantity, (d->>'$.amount')::bigint as amount, d->>'$.card' as card,
        d->>'$.address' as address, d->>'$.region' as region
 from (select *, decode(value)::json as d from "enriched-orders");

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from hayase.cli.options import CommandConfig
+from hayase.core.errors import ConfigError
 
 
 def demo(
@@ -21,6 +22,7 @@ def demo(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log."),
     ] = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Run the same job written in SQL.")] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
@@ -41,16 +43,23 @@ def demo(
 
         hayase demo --orders 1000000 --dir /tmp/demo
 
+        hayase demo --sql
+
         hayase demo --keep-running
 
         hayase demo --kafka localhost:9092     (a broker of its own, e.g. from `hayase dev kafka`)
     """
     from hayase.cli.demo.run import DemoOptions, run_demo
+    from hayase.cli.demo.sql_run import run_sql_demo
 
+    if sql and keep_running:
+        raise ConfigError(
+            "OPTIONS_EXCLUDE", "--sql runs to the end of the input, --keep-running does not: give one of the two"
+        )
     options = DemoOptions(
         orders, (folder or _default_folder()).expanduser().absolute(), kafka, keep_running, command_config
     )
-    raise typer.Exit(run_demo(options, Console()))
+    raise typer.Exit((run_sql_demo if sql else run_demo)(options, Console()))
 
 
 def _default_folder() -> Path:

@@ -1,4 +1,4 @@
-"""The demo's application: `examples/ecommerce.py`, from the checkout or as it was packed into the wheel."""
+"""The demo's application: `examples/ecommerce.py` or `.sql`, from the checkout or as it was packed into the wheel."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hayase.core.errors import ConfigError
 from hayase.topology.topology import Topology
 
 
-def example_file() -> Path:
+def example_file(name: str = "ecommerce.py") -> Path:
     """Where the example is.
 
     Raises:
         ConfigError: `EXAMPLE_NOT_FOUND`.
     """
     package = Path(hayase.__file__).parent
-    places = (Path(__file__).with_name("ecommerce.py"), package.parents[1] / "examples" / "ecommerce.py")
+    places = (Path(__file__).with_name(name), package.parents[1] / "examples" / name)
     for place in places:
         if place.is_file():
             return place
     raise ConfigError(
         "EXAMPLE_NOT_FOUND",
-        f"ecommerce.py is in neither {places[0].parent} nor {places[1].parent}; install hayase again",
+        f"{name} is in neither {places[0].parent} nor {places[1].parent}; install hayase again",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +21,7 @@ from hayase.cli.demo.display import Display, SalesRow, sales_table, show_report
 from hayase.cli.demo.example import example_file, load_example
 from hayase.cli.demo.folder import demo_folder
 from hayase.cli.demo.generator import Shop
-from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, fill_topics, make_topics
+from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, PARTITIONS, fill_topics, make_topics
 from hayase.cli.lifecycle import run_app
 from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
@@ -73,7 +74,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         console.print(f"topics: {', '.join(INPUTS)} on {place}", highlight=False, soft_wrap=True)
         reset_application(app.config, log)
         shop = Shop(options.orders)
-        _fill(console, log, shop)
+        fill_log(console, log, shop)
         errors = folder / "stderr.log"
         try:
             with stderr_to(errors):
@@ -88,7 +89,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         console.print(sales_table(rows, windows=2, top=8))
         report = check(log, rows, last.late)
         show_report(console, report)
-        _say_what_next(console, options, folder)
+        say_what_next(console, options, folder)
         return 0 if report.equal else 1
 
 
@@ -109,8 +110,9 @@ def _settings(options: DemoOptions, folder: Path) -> StreamsConfig:
     )
 
 
-def _fill(console: Console, log: Log, shop: Shop) -> None:
-    make_topics(log)
+def fill_log(console: Console, log: Log, shop: Shop, partitions: Mapping[str, int] = PARTITIONS) -> None:
+    """Make the topics, with so many partitions, and write the input."""
+    make_topics(log, partitions)
     writer = log.writer()
     try:
         with console.status("writing users, products and orders"):
@@ -211,7 +213,8 @@ class _Trickle(threading.Thread):
             self._error = error
 
 
-def _say_what_next(console: Console, options: DemoOptions, folder: Path) -> None:
+def say_what_next(console: Console, options: DemoOptions, folder: Path) -> None:
+    """A command that shows the results."""
     where = f"--bootstrap-servers {options.kafka}" if options.kafka else f"--log-dir {folder / 'log'}"
     if options.kafka and options.command_config is not None:
         where += f" --command-config {options.command_config}"

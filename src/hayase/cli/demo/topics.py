@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -14,18 +14,24 @@ from hayase.log.protocol import EpochWriter, Log
 DEAD_LETTERS = "orders-dead-letters"
 INPUTS = ("orders", "users", "products")
 PARTITIONS = {"orders": 4, "users": 4, "products": 1, "enriched-orders": 4, "sales": 4, DEAD_LETTERS: 1}
+SQL_PARTITIONS = {**PARTITIONS, "products": 4, "addressed-orders": 4}
+"""Of the job in SQL, which has no global table, and a topic between its queries."""
 _OURS = "hayase-demo-topics"
 """A topic whose presence says that the others were made by a demo and may be deleted by the next."""
 _CHUNK = 50_000
 
 
-def make_topics(log: Log) -> None:
+def make_topics(log: Log, partitions: Mapping[str, int] = PARTITIONS) -> None:
     """Make the topics, empty. Those of an earlier demo are deleted.
+
+    Args:
+        log: in which.
+        partitions: of each topic.
 
     Raises:
         LogError: `TOPIC_EXISTS`: there is a topic of one of these names that no demo has made; nothing is changed.
     """
-    present = log.describe([*PARTITIONS, _OURS])
+    present = log.describe([*partitions, _OURS])
     if _OURS not in present:
         if present:
             raise LogError(
@@ -34,10 +40,10 @@ def make_topics(log: Log) -> None:
                 "give it a broker of its own, for example that of `hayase dev kafka`",
             )
         log.create_topic(_OURS, 1)
-    for name, partitions in PARTITIONS.items():
+    for name, count in partitions.items():
         if name in present:
             log.delete_topic(name)
-        log.create_topic(name, partitions)
+        log.create_topic(name, count)
 
 
 def fill_topics(writer: EpochWriter, shop: Shop, progress: Callable[[int], None]) -> None:

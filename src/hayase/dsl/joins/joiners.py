@@ -15,7 +15,7 @@ from hayase.dsl.inference import (
     Known,
     concrete_serde,
     key_schema,
-    schema_of_type,
+    result_schema,
     value_schema,
     visible_columns,
     visible_in_join,
@@ -117,7 +117,7 @@ def joiner_of(
     function = functions.joiner(joiner, what)
     if isinstance(function, pl.Expr | tuple):
         return function, value_schema(function, visible_in_join(key, left, right), what)
-    return function, schema_of_type(functions.return_type(function))
+    return function, result_schema(function)
 
 
 _OTHER_SIDE = {"stream": "table", "table": "other table", "left stream": "right stream"}

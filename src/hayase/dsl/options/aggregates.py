@@ -28,6 +28,7 @@ class Aggregate:
     input: pl.Expr | None
     ignore_nulls: bool = True
     size: int | None = None
+    wraps: bool = False
 
 
 def aggregate_arguments(
@@ -58,7 +59,9 @@ def aggregate_arguments(
                 "earliest_by_offset, latest_by_offset, collect_list, collect_set",
             )
         field_aggregates.append(
-            FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size)
+            FieldAggregate(
+                field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size, aggregate.wraps
+            )
         )
     return materialized, named, tuple(field_aggregates)
 

@@ -212,7 +212,7 @@ class ColumnAggregator:
         certain = True
         offset = 0
         for number, part in enumerate(self.parts):
-            if isinstance(part, Sum) and part.whole:
+            if isinstance(part, Sum) and part.can_overflow:
                 so_far, inputs = start.values[offset], self._input(rows, number)
                 certain = certain and not part.may_overflow(so_far, inputs, largest)
                 sums.append(_WholeSum(part.name, so_far, inputs))

@@ -180,6 +180,15 @@ class Sum(BuiltIn):
 
     takes = (*_INTEGERS, *FLOATS)
 
+    def __init__(self, field: FieldAggregate, dtype: pl.DataType | None) -> None:
+        super().__init__(field, dtype)
+        self._wraps = field.wraps
+
+    @property
+    def can_overflow(self) -> bool:
+        """Whether a sum that leaves 64 bits is an error."""
+        return self.whole and not self._wraps
+
     @property
     def whole(self) -> bool:
         """Whether whole numbers are added, which may leave 64 bits."""
@@ -203,13 +212,10 @@ class Sum(BuiltIn):
     @property
     def typed_step(self) -> Step:
         """See BuiltIn."""
-        name = self.name
 
         def whole(stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
             total = stored[0] if value is None else stored[0] + value
-            if not INT64_MIN <= total <= INT64_MAX:
-                raise overflow(name)
-            return (total,)
+            return (total,) if INT64_MIN <= total <= INT64_MAX else self._checked(total)
 
         def fraction(stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
             return (stored[0] if value is None else stored[0] + value,)
@@ -226,7 +232,9 @@ class Sum(BuiltIn):
 
     def _checked(self, total: object) -> tuple[Any, ...]:
         if isinstance(total, int) and not INT64_MIN <= total <= INT64_MAX:
-            raise overflow(self.name)
+            if not self._wraps:
+                raise overflow(self.name)
+            return ((total - INT64_MIN) % (1 << 64) + INT64_MIN,)
         return (total,)
 
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
@@ -242,7 +250,7 @@ class Sum(BuiltIn):
             values: the inputs.
             rows_in_group: at most so many inputs belong to one group.
         """
-        if not self.whole:
+        if not self.can_overflow:
             return False
         return _largest(stored) + _largest(values) * rows_in_group > INT64_MAX
 

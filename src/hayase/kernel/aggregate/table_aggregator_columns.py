@@ -247,7 +247,7 @@ class ColumnTableAggregator(ColumnAggregator):
         certain = not (given.old_failed or given.new_failed)
         offset = 0
         for number, part in enumerate(self.parts):
-            if isinstance(part, Sum) and part.whole:
+            if isinstance(part, Sum) and part.can_overflow:
                 so_far = start.values[offset]
                 old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
                 both = pl.concat([old, new])

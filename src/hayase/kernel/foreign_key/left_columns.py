@@ -13,6 +13,7 @@ from hayase.kernel.frame.callables import call_each, with_keys
 from hayase.kernel.frame.exact_keys import equal_keys, is_exact
 from hayase.kernel.frame.expressions import carried, result_type, struct_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
+from hayase.kernel.frame.vectorized import keys_of, results_of
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader
 from hayase.kernel.node.column_node import (
@@ -41,7 +42,7 @@ from hayase.serde.subscription_columns import (
 )
 from hayase.serde.subscriptions import Instruction
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe, TableJoiner
+from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe, TableJoiner, VectorizedFunction
 
 
 def _digests(codec: ColumnCodec, frame: pl.DataFrame) -> pl.Series:
@@ -105,6 +106,9 @@ class ForeignKeySubscribeColumns(ColumnNode):
         extractor = self._operator.extractor
         if isinstance(extractor, pl.Expr):
             return evaluate(rows, lambda part: part.select(ROW, extractor.alias(KEY)), ctx)
+        if isinstance(extractor, VectorizedFunction):
+            results = results_of(extractor, self.name, ctx, rows)
+            return rows.select(ROW).with_columns(keys_of(results, extractor.schema))
         arguments = record_keys(rows, self._edge), record_values(rows, self._edge)
         kept, results = call_each(rows.select(ROW, *order_columns(rows)), arguments, extractor, ctx)
         return with_keys(kept, results, self._foreign, ctx).select(ROW, KEY)

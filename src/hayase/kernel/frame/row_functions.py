@@ -20,7 +20,7 @@ from hayase.kernel.frame.missing_fields import collector
 from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.serde.pydantic_models import is_model
-from hayase.topology.operators import Fields
+from hayase.topology.operators import Fields, VectorizedFunction
 
 LEFT = "__left."
 RIGHT = "__right."
@@ -227,6 +227,8 @@ def row_mapper(
         fields = OneRow(node, mapper, edge)
         return lambda record: dict(zip(names, fields.evaluate(record), strict=True))
     call = mapper
+    if isinstance(call, VectorizedFunction) and call.timed:
+        return lambda record: call(record.key, record.value, record.timestamp_ms)
     return lambda record: call(record.key, record.value)
 
 

@@ -18,10 +18,11 @@ from hayase.kernel.frame.python_values import (
     values_of,
 )
 from hayase.kernel.frame.row_functions import LEFT, RIGHT
+from hayase.kernel.frame.vectorized import with_new_values, with_null
 from hayase.kernel.node.column_node import NULL, FailureHandler, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Schema
-from hayase.topology.operators import Fields
+from hayase.topology.operators import Fields, VectorizedFunction
 
 
 class JoinedValues(ABC):
@@ -83,6 +84,19 @@ class JoinedByCalls(JoinedValues):
         return with_values(frame, results, self.schema, ctx)
 
 
+class JoinedVectorized(JoinedValues):
+    """The column form of a joiner with two forms."""
+
+    def __init__(self, joiner: VectorizedFunction) -> None:
+        super().__init__(joiner.schema)
+        self._joiner = joiner
+
+    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: FailureHandler) -> pl.DataFrame:
+        """See JoinedValues."""
+        results = with_null(self._joiner.columns(stream, rows).frame, self.schema)
+        return with_new_values(stream, carried(stream), results)
+
+
 def compile_joiner(
     node: str,
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields,
@@ -100,6 +114,8 @@ def compile_joiner(
         types.update({LEFT + name: dtype for name, dtype in edge.value.fields})
         types.update({RIGHT + name: dtype for name, dtype in right.fields})
         return JoinedByExpressions(compile_value(node, joiner, types), edge, right)
+    if isinstance(joiner, VectorizedFunction):
+        return JoinedVectorized(joiner)
     if schema is None or not (has_python_values(schema) and has_python_values(right) and has_python_records(edge)):
         return None
     return JoinedByCalls(joiner, edge, right, schema)

@@ -12,11 +12,12 @@ from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_predicate
+from hayase.kernel.frame.vectorized import holds
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import Filter
+from hayase.topology.operators import Filter, VectorizedFunction
 
 
 class FilterRows(OperatorRows[Filter]):
@@ -60,6 +61,20 @@ class FilterCalls(ColumnNode):
         return frame.filter(pl.Series([bool(result) != self._negate for result in results], dtype=pl.Boolean))
 
 
+class FilterVectorized(ColumnNode):
+    """Filter in column form, by the column form of a function."""
+
+    def __init__(self, name: str, output: EdgeSchema, predicate: VectorizedFunction, *, negate: bool) -> None:
+        super().__init__(name, output)
+        self._predicate = predicate
+        self._negate = negate
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The rows that pass."""
+        passes = holds(self._predicate, self.name, ctx, inputs[0])
+        return inputs[0].filter(~passes if self._negate else passes)
+
+
 def filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
     """The column form."""
     operator, (edge,) = node.operator, inputs
@@ -67,6 +82,8 @@ def filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compi
     if isinstance(operator.predicate, pl.Expr):
         holds = predicate_of(node.name, operator.predicate, visible(edge))
         return FilterExpression(node.name, edge, ~holds if operator.negate else holds)
+    if isinstance(operator.predicate, VectorizedFunction):
+        return FilterVectorized(node.name, edge, operator.predicate, negate=operator.negate)
     if not has_python_records(edge):
         return None
     return FilterCalls(node.name, edge, operator.predicate, negate=operator.negate)

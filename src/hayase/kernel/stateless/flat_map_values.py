@@ -13,6 +13,7 @@ from hayase.core.records import Record
 from hayase.kernel.frame.callables import repeated, with_values
 from hayase.kernel.frame.expressions import carried, instance, result_type, schema_of_type, visible
 from hayase.kernel.frame.pairs import items_of
+from hayase.kernel.frame.vectorized import results_of
 from hayase.kernel.node.column_node import (
     NULL,
     ORDER,
@@ -27,7 +28,7 @@ from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
 from hayase.serde.protocol import BARE_FIELD
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import FlatMapValues
+from hayase.topology.operators import ROW, FlatMapValues, VectorizedFunction
 
 ITEMS = "__items"
 
@@ -89,6 +90,23 @@ class FlatMapValuesCalls(MapperCalls):
         return with_values(repeated(frame, items), [item for some in items for item in some], self._schema, ctx)
 
 
+class FlatMapValuesVectorized(ColumnNode):
+    """FlatMapValues in column form, by the column form of a function; `__row` says which row each result is of."""
+
+    def __init__(self, name: str, output: EdgeSchema, mapper: VectorizedFunction) -> None:
+        super().__init__(name, output)
+        self._mapper = mapper
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """One row per result."""
+        frame = inputs[0]
+        results = results_of(self._mapper, self.name, ctx, frame)
+        kept = frame.select(pl.col(carried(frame)).gather(results[ROW]))
+        order = pl.int_range(pl.len(), dtype=pl.Int64).over(ROW).alias(f"{ORDER}{len(order_columns(frame))}")
+        numbered = results.with_columns(order).drop(ROW)
+        return kept.with_columns(numbered.get_columns())
+
+
 def exploded(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per item of the lists in `__items`, numbered by one more order column."""
     order = f"{ORDER}{len(order_columns(frame))}"
@@ -115,6 +133,9 @@ def flat_map_values_columns(
             )
         schema = schema_of_type(instance(dtype.inner))
         return FlatMapValuesExpression(node.name, dataclasses.replace(edge, value=schema), operator.mapper)
+    if isinstance(operator.mapper, VectorizedFunction):
+        output = dataclasses.replace(edge, value=operator.mapper.schema)
+        return FlatMapValuesVectorized(node.name, output, operator.mapper)
     called, mapper = called_schema(operator, edge), operator.mapper
     if called is None:
         return None

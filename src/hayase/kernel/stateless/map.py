@@ -21,6 +21,7 @@ from hayase.kernel.frame.expressions import (
 from hayase.kernel.frame.pairs import pair_of
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import RecordFunction, row_mapper
+from hayase.kernel.frame.vectorized import results_of, with_new_values
 from hayase.kernel.node.column_node import (
     KEY,
     TS,
@@ -35,7 +36,7 @@ from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import Map
+from hayase.topology.operators import Map, VectorizedFunction
 
 
 class MapRows(OperatorRows[Map]):
@@ -106,12 +107,31 @@ class MapCalls(ColumnNode):
         return with_pairs(frame, pairs, self._key, self._value, ctx)
 
 
+class MapVectorized(ColumnNode):
+    """Map in column form, by the column form of a function that makes pairs."""
+
+    def __init__(self, name: str, output: EdgeSchema, mapper: VectorizedFunction) -> None:
+        super().__init__(name, output)
+        self._mapper = mapper
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The same rows with new keys and values."""
+        frame = inputs[0]
+        kept = carried(frame, key=False, windows=False)
+        return with_new_values(frame, kept, results_of(self._mapper, self.name, ctx, frame))
+
+
 def map_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
     """The column form; a callable has one if the schemas of its keys and values are known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Map)
     if operator.mapper is None:
         return _expressions(node.name, operator, edge)
+    if isinstance(operator.mapper, VectorizedFunction):
+        pairs = operator.mapper
+        assert pairs.key_schema is not None
+        output = dataclasses.replace(edge, key=pairs.key_schema, value=pairs.schema, windowed=False)
+        return MapVectorized(node.name, output, pairs)
     key, value = operator.key_schema, operator.value_schema
     if key is None or value is None or not (has_python_values(key) and has_python_values(value)):
         return None

@@ -10,11 +10,12 @@ import polars as pl
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_values
 from hayase.kernel.frame.expressions import CompiledValue, carried, compile_value, visible
+from hayase.kernel.frame.vectorized import results_of, with_new_values
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import MapValues
+from hayase.topology.operators import MapValues, VectorizedFunction
 
 
 class MapValuesRows(MapperRows):
@@ -46,6 +47,19 @@ class MapValuesCalls(MapperCalls):
         return with_values(frame, results, self._schema, ctx)
 
 
+class MapValuesVectorized(ColumnNode):
+    """MapValues in column form, by the column form of a function."""
+
+    def __init__(self, name: str, output: EdgeSchema, mapper: VectorizedFunction) -> None:
+        super().__init__(name, output)
+        self._mapper = mapper
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The same rows with new values."""
+        frame = inputs[0]
+        return with_new_values(frame, carried(frame), results_of(self._mapper, self.name, ctx, frame))
+
+
 def map_values_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
     """The column form; a callable has one if the schema of its results is known."""
     operator, (edge,) = node.operator, inputs
@@ -53,6 +67,9 @@ def map_values_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     if isinstance(operator.mapper, pl.Expr | tuple):
         value = compile_value(node.name, operator.mapper, visible(edge))
         return MapValuesExpressions(node.name, dataclasses.replace(edge, value=value.schema), value)
+    if isinstance(operator.mapper, VectorizedFunction):
+        output = dataclasses.replace(edge, value=operator.mapper.schema)
+        return MapValuesVectorized(node.name, output, operator.mapper)
     schema = called_schema(operator, edge)
     if schema is None:
         return None

@@ -28,6 +28,7 @@ from hayase.processor.api import (
     Punctuator,
 )
 from hayase.processor.metrics import StreamsMetrics
+from hayase.processor.signatures import check_takes
 from hayase.serde.faults import said
 from hayase.state.stores.views import ReadOnlyView, WritableView, open_read_only_view, open_view, with_interface
 from hayase.topology.nodes import ProcessorNode
@@ -67,14 +68,32 @@ class ProcessRows(RowNode):
             self._processor.process(record)
 
 
-def living_processor(ctx: RowContext, make: Callable[[], tuple[Any, _Shared]]) -> Any:
-    """The processor of a node: in the task's first epoch in this process a new one, whose `init` is called."""
+_PROCESS = ("process", ("record",))
+
+
+def living_processor(
+    ctx: RowContext, make: Callable[[], tuple[Any, _Shared]], called: tuple[str, tuple[str, ...]] = _PROCESS
+) -> Any:
+    """The processor of a node: in the task's first epoch in this process a new one, whose `init` is called.
+
+    Args:
+        ctx: of the node.
+        make: makes it, and its context.
+        called: the method that is called with records, and its arguments.
+
+    Raises:
+        TopologyError: `INVALID_FUNCTION`: one of its methods cannot be called so.
+        ProcessingError: `PROCESSOR_FAILED`.
+    """
     living = ctx.env.processors.get(ctx.name)
     if isinstance(living, _LivingProcessor):
         living.context.renew(ctx)
         return living.processor
     with user_code("init", ctx):
         processor, context = make()
+        for method, arguments in (("init", ("context",)), called):
+            what = f"{method} of {type(processor).__name__}"
+            check_takes(getattr(processor, method), arguments, what, node=ctx.name)
         ctx.env.processors[ctx.name] = _LivingProcessor(ctx.name, processor, context)
         processor.init(context)
     context.initialized = True
@@ -199,6 +218,7 @@ class _Shared:
         start_time: datetime | None = None,
     ) -> Cancellable:
         self._refuse_after_end("punctuations are scheduled")
+        check_takes(callback, ("now_ms",), "a punctuator", node=self._ctx.name)
         interval_ms = to_ms("interval", interval, minimum_ms=1)
         start_ms = None if start_time is None else _start_ms(start_time, self._ctx.name)
         return self._env.punctuations.schedule(

@@ -10,6 +10,7 @@ import polars as pl
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_keys
 from hayase.kernel.frame.expressions import result_type, schema_of_type, visible
+from hayase.kernel.frame.vectorized import keys_of, results_of
 from hayase.kernel.node.column_node import (
     KEY,
     WINDOW_END,
@@ -22,7 +23,7 @@ from hayase.kernel.node.column_node import (
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import SelectKey
+from hayase.topology.operators import SelectKey, VectorizedFunction
 
 
 class SelectKeyRows(MapperRows):
@@ -55,6 +56,20 @@ class SelectKeyCalls(MapperCalls):
         return with_keys(frame.drop(WINDOW_START, WINDOW_END, strict=False), results, self._schema, ctx)
 
 
+class SelectKeyVectorized(ColumnNode):
+    """SelectKey in column form, by the column form of a function."""
+
+    def __init__(self, name: str, output: EdgeSchema, mapper: VectorizedFunction) -> None:
+        super().__init__(name, output)
+        self._mapper = mapper
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The same rows under new keys."""
+        results = results_of(self._mapper, self.name, ctx, inputs[0])
+        frame = inputs[0].drop(WINDOW_START, WINDOW_END, strict=False)
+        return frame.with_columns(keys_of(results, self._mapper.schema))
+
+
 def select_key_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
     """The column form; a callable has one if the schema of its results is known."""
     operator, (edge,) = node.operator, inputs
@@ -62,6 +77,9 @@ def select_key_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     if isinstance(operator.mapper, pl.Expr):
         schema = schema_of_type(result_type(node.name, operator.mapper, visible(edge)))
         return SelectKeyExpression(node.name, dataclasses.replace(edge, key=schema, windowed=False), operator.mapper)
+    if isinstance(operator.mapper, VectorizedFunction):
+        output = dataclasses.replace(edge, key=operator.mapper.schema, windowed=False)
+        return SelectKeyVectorized(node.name, output, operator.mapper)
     called = called_schema(operator, edge)
     if called is None:
         return None

@@ -18,7 +18,7 @@ from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.table.table_step import TableStepRows, old_values_missing, table_step_columns
 from hayase.kernel.table.table_step_columns import FilterStep
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import TableFilter
+from hayase.topology.operators import TableFilter, VectorizedFunction
 
 
 class TableFilterRows(TableStepRows[TableFilter]):
@@ -47,9 +47,11 @@ def table_filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx:
     if old_values_missing(operator, edge):
         return None
     if isinstance(operator.predicate, pl.Expr):
-        step = FilterStep(edge, predicate_of(node.name, operator.predicate, visible(edge)), negate=operator.negate)
-    elif has_python_records(edge):
-        step = FilterStep(edge, operator.predicate, negate=operator.negate)
+        step = FilterStep(
+            node.name, edge, predicate_of(node.name, operator.predicate, visible(edge)), negate=operator.negate
+        )
+    elif isinstance(operator.predicate, VectorizedFunction) or has_python_records(edge):
+        step = FilterStep(node.name, edge, operator.predicate, negate=operator.negate)
     else:
         return None
     output = dataclasses.replace(edge, old_values=operator.old_values)

@@ -15,9 +15,11 @@ from hayase.kernel.frame.expressions import (
     compile_value,
     result_type,
     schema_of_type,
+    struct_type,
     visible,
 )
 from hayase.kernel.frame.row_functions import RecordFunction, row_mapper
+from hayase.kernel.frame.vectorized import results_of
 from hayase.kernel.node.column_node import (
     KEY,
     NULL,
@@ -34,7 +36,7 @@ from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.kernel.table.old_and_new import ROW, both_sides
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import TableGroupBy
+from hayase.topology.operators import TableGroupBy, VectorizedFunction
 
 
 class TableGroupByRows(OperatorRows[TableGroupBy]):
@@ -93,12 +95,17 @@ class TableGroupByColumns(ColumnNode):
     """TableGroupBy in column form.
 
     Args:
-        key: makes the new key.
+        key: makes the new key, or a function that makes pairs.
         value: makes the new value; `None`: the row's own.
     """
 
     def __init__(
-        self, name: str, edge: EdgeSchema, output: EdgeSchema, key: pl.Expr, value: CompiledValue | None
+        self,
+        name: str,
+        edge: EdgeSchema,
+        output: EdgeSchema,
+        key: pl.Expr | VectorizedFunction,
+        value: CompiledValue | None,
     ) -> None:
         super().__init__(name, output)
         self._given = edge.value.names
@@ -112,10 +119,14 @@ class TableGroupByColumns(ColumnNode):
 
     def _grouped(self, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         """New keys and values of rows, by number; the key is null where the row belongs to no group."""
-        value = self._value
+        key, value = self._key, self._value
+        if isinstance(key, VectorizedFunction):
+            pairs = results_of(key, self.name, ctx, rows)
+            keys = pl.when(~pl.col(NULL)).then(pl.col(KEY)).alias(KEY)
+            return pairs.select(keys, *self._made).with_columns(rows[ROW])
 
         def made(part: pl.DataFrame) -> pl.DataFrame:
-            keys = part.select(ROW, self._key.alias(KEY))
+            keys = part.select(ROW, key.alias(KEY))
             if value is None:
                 return keys.with_columns(part.select(self._made).get_columns())
             values = value.on(part, [ROW])
@@ -153,7 +164,16 @@ def table_group_by_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ct
     """
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableGroupBy)
-    if operator.key is None or not edge.old_values:
+    if not edge.old_values:
+        return None
+    pairs = operator.mapper
+    if isinstance(pairs, VectorizedFunction):
+        assert pairs.key_schema is not None
+        if not is_exact(struct_type(pairs.key_schema)):
+            return None
+        output = EdgeSchema(pairs.key_schema, pairs.schema, table=True, old_values=True)
+        return TableGroupByColumns(node.name, edge, output, pairs, None)
+    if operator.key is None:
         return None
     types = visible(edge)
     dtype = result_type(node.name, operator.key, types)

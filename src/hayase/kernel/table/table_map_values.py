@@ -18,7 +18,7 @@ from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.table.table_step import TableStepRows, old_values_missing, table_step_columns
 from hayase.kernel.table.table_step_columns import MapStep
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import TableMapValues
+from hayase.topology.operators import TableMapValues, VectorizedFunction
 
 
 class TableMapValuesRows(TableStepRows[TableMapValues]):
@@ -43,9 +43,11 @@ def table_map_values_columns(
         return None
     if isinstance(operator.mapper, pl.Expr | tuple):
         value = compile_value(node.name, operator.mapper, visible(edge))
-        step = MapStep(edge, value, value.schema)
+        step = MapStep(node.name, edge, value, value.schema)
+    elif isinstance(operator.mapper, VectorizedFunction):
+        step = MapStep(node.name, edge, operator.mapper, operator.mapper.schema)
     elif operator.schema is not None and has_python_values(operator.schema) and has_python_records(edge):
-        step = MapStep(edge, operator.mapper, operator.schema)
+        step = MapStep(node.name, edge, operator.mapper, operator.schema)
     else:
         return None
     output = dataclasses.replace(edge, value=step.schema, old_values=operator.old_values)

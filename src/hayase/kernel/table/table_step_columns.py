@@ -12,9 +12,11 @@ import polars as pl
 from hayase.kernel.frame.callables import call_each, with_values
 from hayase.kernel.frame.expressions import CompiledValue
 from hayase.kernel.frame.python_values import record_keys, record_values
+from hayase.kernel.frame.vectorized import holds, results_of, with_new_values
 from hayase.kernel.node.column_node import NULL, OLD, OLD_NULL, ColumnContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Schema
+from hayase.topology.operators import VectorizedFunction
 
 _ROW = "__row"
 
@@ -23,11 +25,13 @@ class TableStep(ABC):
     """Changes the values of rows that are there, one by one; those with `__null` stay as they are (see `Step`).
 
     Args:
+        node: name of the node.
         edge: of the rows given.
         schema: of the values made.
     """
 
-    def __init__(self, edge: EdgeSchema, schema: Schema) -> None:
+    def __init__(self, node: str, edge: EdgeSchema, schema: Schema) -> None:
+        self.node = node
         self.edge = edge
         self.schema = schema
         self._given = set(edge.value.names)
@@ -83,13 +87,16 @@ class FilterStep(TableStep):
     """Rows that do not pass are deletes.
 
     Args:
+        node: name of the node.
         edge: of the rows.
         predicate: an expression that is never null, or a callable.
         negate: those pass for which the predicate does not hold.
     """
 
-    def __init__(self, edge: EdgeSchema, predicate: Callable[[Any, Any], bool] | pl.Expr, *, negate: bool) -> None:
-        super().__init__(edge, edge.value)
+    def __init__(
+        self, node: str, edge: EdgeSchema, predicate: Callable[[Any, Any], bool] | pl.Expr, *, negate: bool
+    ) -> None:
+        super().__init__(node, edge, edge.value)
         self._predicate = predicate
         self._negate = negate
 
@@ -99,6 +106,9 @@ class FilterStep(TableStep):
         if isinstance(predicate, pl.Expr):
             fails = predicate if self._negate else ~predicate
             marked = evaluate(frame, lambda part: part.with_columns(fails.alias(NULL)), ctx)
+        elif isinstance(predicate, VectorizedFunction):
+            passes = holds(predicate, self.node, ctx, frame)
+            marked = frame.with_columns((passes if self._negate else ~passes).alias(NULL))
         else:
             arguments = record_keys(frame, self.edge), record_values(frame, self.edge)
             frame, results = call_each(frame, arguments, predicate, ctx)
@@ -110,8 +120,10 @@ class FilterStep(TableStep):
 class MapStep(TableStep):
     """Rows get new values; a null result is a delete."""
 
-    def __init__(self, edge: EdgeSchema, mapper: CompiledValue | Callable[[Any, Any], Any], schema: Schema) -> None:
-        super().__init__(edge, schema)
+    def __init__(
+        self, node: str, edge: EdgeSchema, mapper: CompiledValue | Callable[[Any, Any], Any], schema: Schema
+    ) -> None:
+        super().__init__(node, edge, schema)
         self._mapper = mapper
 
     def work(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
@@ -120,6 +132,8 @@ class MapStep(TableStep):
         carried = [name for name in frame.columns if name not in self._given and name != NULL]
         if isinstance(mapper, CompiledValue):
             return evaluate(frame, lambda part: mapper.on(part, carried), ctx)
+        if isinstance(mapper, VectorizedFunction):
+            return with_new_values(frame, carried, results_of(mapper, self.node, ctx, frame))
         arguments = record_keys(frame, self.edge), record_values(frame, self.edge)
         frame, results = call_each(frame.select(carried), arguments, mapper, ctx)
         return with_values(frame, results, self.schema, ctx)

@@ -30,7 +30,7 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
                 )
             return transformer, TransformContext(ctx, stores)
 
-        self._transformer = living_processor(ctx, make)
+        self._transformer = living_processor(ctx, make, ("transform", ("key", "value")))
 
     def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """What the transformer makes of the row; it is shown deletes."""

@@ -212,6 +212,10 @@ class EmbeddedLog:
         with self._store.read() as tables:
             return {partition: tables.partition(partition)[1].end for partition in partitions}
 
+    def written_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """As `Log.written_offsets`: the end offsets, since a transaction is seen when its commit returns."""
+        return self.end_offsets(partitions)
+
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
         """See `Log.unfinished`. Never: a transaction is seen when its commit returns."""
         return False

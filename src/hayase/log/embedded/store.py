@@ -31,6 +31,8 @@ from hayase.storage.lmdb_env import (
     read_transaction,
     run_write,
 )
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.tree_check import check_trees
 
 T = TypeVar("T")
 
@@ -133,6 +135,8 @@ class LogStore:
         except StateError as error:
             if error.condition == "DISK_FULL":
                 raise log_disk_full(self.path) from error
+            if isinstance(error.__cause__, lmdb.InvalidError | lmdb.CorruptedError):
+                raise self._damaged(str(error.__cause__)) from error
             raise LogError(
                 "LOG_NOT_OPENED", f"the embedded log cannot be opened: {error.message}", location=self.path
             ) from error
@@ -145,10 +149,27 @@ class LogStore:
                     "fsync is off. Restore the folder from a copy, or remove it to begin with an empty log",
                     location=self.path,
                 )
+            self._check_pages(env)
             self._prepare(env)
             self._handles = {}
             self._prepared = weakref.ref(env)
         return env
+
+    def _check_pages(self, env: lmdb.Environment) -> None:
+        """LMDB ends the process where a page of its trees is none."""
+        with self._translated():
+            try:
+                check_trees(env)
+            except PagesDamaged as error:
+                close_environment(self.path)
+                raise self._damaged(str(error)) from error
+
+    def _damaged(self, what: str) -> LogError:
+        return LogError(
+            "LOG_DAMAGED",
+            f"pages of {self.path}/data.mdb are damaged: {what}. Check the disk and restore the folder from a copy",
+            location=f"{self.path}/data.mdb",
+        )
 
     def _prepare(self, env: lmdb.Environment) -> None:
         """Make or check the layout. Database handles that are opened here stay open with the environment."""
@@ -186,12 +207,7 @@ class LogStore:
             if is_disk_full(self.path, error):
                 raise log_disk_full(self.path) from error
             if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
-                raise LogError(
-                    "LOG_DAMAGED",
-                    f"pages of {self.path}/data.mdb are damaged: {error}. Check the disk and restore the folder from a "
-                    "copy",
-                    location=f"{self.path}/data.mdb",
-                ) from error
+                raise self._damaged(str(error)) from error
             if isinstance(error, lmdb.PanicError):
                 close_environment(self.path)  # LMDB refuses it from now on; the next call opens it afresh
             raise LogError(

@@ -83,11 +83,14 @@ class KafkaLog:
         """See `Log.end_offsets`."""
         return self._admin.offsets(dict.fromkeys(partitions, LATEST))
 
+    def written_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log.written_offsets`: the high watermark."""
+        return self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=False)
+
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
         """See `Log.unfinished`."""
-        latest = dict.fromkeys(partitions, LATEST)
-        written = self._admin.offsets(latest, committed=False)
-        committed = self._admin.offsets(latest)
+        written = self.written_offsets(partitions)
+        committed = self.end_offsets(partitions)
         return any(committed[partition] < end for partition, end in written.items())
 
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -145,6 +145,7 @@ class QueryRunner:
 
         What is beside the query goes on with the program that it has.
         """
+        self._app = app
         self._options = {**self._options, "digest": app.publish(blobs, self.run.vault)}
         self._take_progress()
         self.stop_query()

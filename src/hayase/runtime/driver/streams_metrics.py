@@ -23,6 +23,7 @@ from hayase.core.metrics import (
     RECORDS_CONSUMED,
     RECORDS_PRODUCED,
     RESTORED,
+    ROW_BY_ROW,
     SNAPSHOTS_FAILED,
     STATES_REBUILT,
     SUPPRESSION_BYTES,
@@ -90,6 +91,15 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
             NODE,
             "missing-fields",
             "fields that expressions asked for and values did not have",
+            "processor-node-id",
+            rate=False,
+        ),
+    ),
+    ROW_BY_ROW: (
+        _Shown(
+            NODE,
+            "row-by-row-records",
+            "records of batches that a function with two forms left to its row form",
             "processor-node-id",
             rate=False,
         ),

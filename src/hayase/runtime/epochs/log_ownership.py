@@ -33,8 +33,8 @@ OWNER = "@checkpoint"
 """What the claim of a checkpoint is called among the bundles."""
 _WAYS_OUT = (
     "restore the newest copy of the checkpoint; or give up what the log remembers with `hayase app reset "
-    "--markers-only` and the application's id, after which what was written since the checkpoint's last epoch is "
-    "written again; or start over with `hayase app reset`"
+    "--markers-only`, after which what was written since the checkpoint's last epoch is written again; or start over "
+    "with `hayase app reset`"
 )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
 from hayase.core.failpoints import reach
@@ -151,12 +152,17 @@ class EpochPlanner:
                 self.settle_epoch()
         marking_s = time.monotonic() - began
         self.control.publish_ready()
-        self.held = self._holds()
+        finishes = self.app.finishes
+        self.held = not (finishes is not None and after < finishes) and self._holds()
         if self.held:
             return after
         begun = self._epochs.record(after + 1)
         if begun is not None:
             return self._adopt(begun)
+        if finishes is not None:  # all else is for the program that takes this one's place
+            self.held = True
+            time.sleep(IDLE_POLL_S)
+            return after
         deadline, waited = time.monotonic() + wait_s, False
         while True:
             began = time.monotonic()
@@ -225,14 +231,7 @@ class EpochPlanner:
 
     def _adopt(self, record: EpochRecord) -> int:
         """Go on with an epoch that was begun, here or by an earlier run."""
-        if record.checkpoint_id != self.app.checkpoint_id or record.plan != self.app.plan.digest:
-            raise CheckpointError(
-                "OPEN_EPOCH_OF_ANOTHER_PLAN",
-                f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now "
-                f"{self.app.plan.digest}). Start the old topology once more to finish it, or start over with `hayase "
-                "app reset`",
-                epoch=record.epoch,
-            )
+        self._check_plan(record)
         if record.term > self.app.term or self._blobs.exists(done_name(record.epoch)):
             raise superseded(
                 f"epoch {record.epoch} was run by another copy (term {record.term}, this one is {self.app.term})"
@@ -245,6 +244,17 @@ class EpochPlanner:
             gone = self._input.ranges.open_epoch(record)
         self._begin(record, previous, gone)
         return record.epoch
+
+    def _check_plan(self, record: EpochRecord) -> None:
+        begun = record.checkpoint_id, record.plan_number, record.plan
+        if begun != (self.app.checkpoint_id, self.app.plan_number, self.app.plan.digest):
+            raise CheckpointError(
+                "OPEN_EPOCH_OF_ANOTHER_PLAN",
+                f"epoch {record.epoch} was begun with another topology (plan {record.plan_number}, {record.plan}; now "
+                f"{self.app.plan_number}, {self.app.plan.digest}). Start the old topology once more to finish it, or "
+                "start over with `hayase app reset`",
+                epoch=record.epoch,
+            )
 
     def _check_follows(self, record: EpochRecord) -> EpochRecord | None:
         """The record before, which that one follows; `None` if it is forgotten."""
@@ -299,7 +309,8 @@ class EpochPlanner:
         if waited:
             topic_ids = check_topics(self._log, self.app.plan.topics, previous)
         ends = self._input.ends_of_epoch(available, first=self._first)
-        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
+        ranges, former_ids = self._positions_of_former_topics(previous)
+        ranges |= {topic: {} for topic in self.app.plan.topics}
         for partition in self._input.partitions:
             ranges[partition.topic][partition.partition] = (available.starts[partition], ends[partition])
         self._say(after + 1, sum(available.ends[p] - end for p, end in ends.items()))
@@ -309,10 +320,19 @@ class EpochPlanner:
             self.app.plan.digest,
             self._wall.now_ms(),
             ranges,
-            topic_ids,
+            former_ids | topic_ids,
             previous.digest if previous is not None else "",
             self._program,
+            self.app.plan_number or UNSET,
         )
+
+    def _positions_of_former_topics(
+        self, previous: EpochRecord | None
+    ) -> tuple[dict[str, dict[int, tuple[int, int]]], dict[str, str]]:
+        """Where topics of earlier plans would go on, and their ids."""
+        kept = {} if previous is None else {t: r for t, r in previous.ranges.items() if t in self.app.former_topics}
+        ids = {topic: previous.topic_ids[topic] for topic in kept if topic in previous.topic_ids} if previous else {}
+        return {t: {number: (end, end) for number, (_, end) in parts.items()} for t, parts in kept.items()}, ids
 
     def publish_lag(self, record: EpochRecord) -> None:
         """Say how much the log holds beyond an epoch that takes its time."""
@@ -327,6 +347,8 @@ class EpochPlanner:
         """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
         if self._input.unrecorded(previous):
             return True
+        if previous is not None and previous.plan_number != self.app.plan_number:
+            return True  # by the record readers and followers know the plan
         after = previous.epoch if previous is not None else -1
         return not self.bounded and self._due.wanted(after, first=self._first)
 

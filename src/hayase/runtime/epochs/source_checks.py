@@ -52,7 +52,7 @@ def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | No
             raise SourceRangeLostError(
                 "SOURCE_RANGE_LOST",
                 f"topic {topic!r} was deleted and recreated, so offsets mean other records now; start over with "
-                "`hayase app reset APPLICATION_ID` (`hayase app list` shows the ids)",
+                "`hayase app reset`",
                 topic=topic,
             )
         if info.partitions != count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,10 @@ class AppSpec:
         slots: how many Python tasks run at once; bundles of a level are assigned to them.
         first_slot: the slot of the first bundle; topologies of a shared runtime begin at different ones.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
+        plan_number: of the plan; see `hayase.query.numbered_plans`.
+        places: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
+        former_topics: source topics of earlier plans that this one does not read.
+        finishes: an epoch that this program began, and that is all it is to do before another one goes on.
     """
 
     application_id: str
@@ -102,6 +106,10 @@ class AppSpec:
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     first_slot: int = 0
     spark_serdes: Mapping[str, tuple[Serde, Serde]] = field(default_factory=dict)
+    plan_number: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
+    former_topics: frozenset[str] = frozenset()
+    finishes: int | None = None
 
     def on_this_machine(self, folder: str) -> Path:
         """In a worker: where a folder below `state.dir` is here."""
@@ -183,13 +191,22 @@ def _pickled(what: object, topology: Topology) -> bytes:
 def delete_other_programs(blobs: BlobStore, digest: str) -> None:
     """Delete what earlier starts shipped; call it with the application's lease held, once `digest` is published.
 
-    No process needs them: an epoch that was left open is finished by the program of this start, whose plan is the same,
-    and the holder of the lease has outlived the others. A worker that an ended run left behind has loaded its program
-    already; one that has not can only fail, and its driver is gone.
+    No process needs them: an epoch that was left open is finished by the program of this start, whose plan is the same
+    (see `programs`), and the holder of the lease has outlived the others. A worker that an ended run left behind has
+    loaded its program already; one that has not can only fail, and its driver is gone.
     """
     for name in blobs.list(_PROGRAMS):
         if name != program_name(digest):
             blobs.delete(name)
+
+
+def programs(blobs: BlobStore) -> Iterator[AppSpec]:
+    """The programs that earlier starts shipped and that are there still, as far as they can be loaded here."""
+    for name in blobs.list(_PROGRAMS):
+        try:
+            yield load_app_spec(blobs, name.removeprefix(_PROGRAMS))
+        except Exception as error:  # code of the user, which may be gone or made for other versions
+            _LOG.debug("%s cannot be loaded: %s", name, error)
 
 
 def program_name(digest: str) -> str:

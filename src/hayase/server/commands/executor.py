@@ -20,6 +20,7 @@ from hayase.server.topics import LogTopics, NotedTopics, ReplayedTopics
 from hayase.sql.analysis.plan_text import plan_text
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.ast.statements import QueryAction, QueryControl
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.engine import PersistentQuery, PreparedStatement, SqlEngine
 from hayase.sql.grammar.parser import ParsedStatement, parse_statement
 from hayase.sql.settings import effective
@@ -157,7 +158,7 @@ class CommandExecutor:
     ) -> PreparedStatement:
         statement = parsed.statement
         if not isinstance(statement, QueryControl):
-            return self.engine.prepare(parsed, overrides, topics=topics)
+            return self.engine.prepare(parsed, overrides, topics=topics, inferred=InferredColumns())
         wanted = self._wanted(statement)
         if statement.action is QueryAction.TERMINATE:
             return self.engine.prepare_stop(parsed, wanted)
@@ -189,10 +190,7 @@ class CommandExecutor:
             statement=text,
             settings={name: value for name, value in settings.items() if _is_kept(name, value)},  # type: ignore[misc]
             topics={name: TopicSeen(*seen) for name, seen in noted.noted.items()},
-            columns={
-                side: [(column.name, str(column.type)) for column in columns]
-                for side, columns in execution.inferred.items()
-            },
+            columns=execution.frozen.to_json(),
             first_number=prepared.first_number,
             plans={query.id: _digest(query) for query in prepared.result.started},
             queries=list(self._wanted(statement)) if isinstance(statement, QueryControl) else [],
@@ -314,7 +312,7 @@ class CommandExecutor:
             parsed,
             command.settings,
             topics=topics,
-            resolved=command.resolved_columns,
+            inferred=InferredColumns(command.columns),
             first_number=command.first_number,
         )
 

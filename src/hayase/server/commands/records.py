@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from hayase.core.errors import LogError
-from hayase.sql.formats.columns import Column
-from hayase.sql.grammar.parser import parse_statement
-from hayase.sql.types.sql_types import SqlType
 
 VERSION = 1
 
@@ -38,7 +33,7 @@ class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):
         statement: its text, without variables.
         settings: those that count for it.
         topics: what it saw of topics, by name.
-        columns: what it took from the schema registry: name and type of the columns, by side.
+        columns: what it took from the schema registry, as InferredColumns keeps it.
         first_number: the number that the first new query gets.
         plans: digests of the plans of the queries that it starts, by the query's id.
         queries: the ids that TERMINATE, PAUSE or RESUME mean.
@@ -53,21 +48,13 @@ class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):
     statement: str
     settings: dict[str, str | int | float | bool | None] = {}
     topics: dict[str, TopicSeen] = {}
-    columns: dict[str, list[tuple[str, str]]] = {}
+    columns: dict[str, list[list[str]]] = {}
     first_number: int = 0
     plans: dict[str, str] = {}
     queries: list[str] = []
     deletes: list[DoomedTopic] = []
     hayase: str = ""
     version: int = VERSION
-
-    @property
-    def resolved_columns(self) -> Mapping[str, tuple[Column, ...]]:
-        """`columns` as statements take them."""
-        return {
-            side: tuple(Column(name, _type_of(text)) for name, text in columns)
-            for side, columns in self.columns.items()
-        }
 
 
 class Outcome(msgspec.Struct, frozen=True, tag="outcome", tag_field="record"):
@@ -118,9 +105,3 @@ def damaged(why: str) -> LogError:
         f"the command topic cannot be used: {why}. Statements that change something are refused until it is restored: "
         "stop the server, run `hayase server restore FILE` with a backup, and start it again",
     )
-
-
-def _type_of(text: str) -> SqlType:
-    statement = parse_statement(f"CREATE TYPE T AS {text};").statement
-    type_: SqlType = statement.type  # type: ignore[attr-defined]  # it is a CreateType
-    return type_

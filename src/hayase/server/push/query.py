@@ -22,6 +22,8 @@ from hayase.topology.topology import Topology
 
 STATE_BYTES_MAX = 64 << 20
 _ROW_BYTES = 64
+_NOT_OF_RUN = ("auto.offset.reset", "commit.interval.ms", "processing.guarantee", "statestore.cache.max.bytes")
+"""Settings of queries that persist."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,5 @@ def begins_at(settings: Mapping[str, object]) -> Literal["earliest", "latest"]:
 
 def run_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings of a run that shows every update."""
-    config = streams_config(settings)
-    for name in ("cache.max.bytes.buffering", "commit.interval.ms", "processing.guarantee", "auto.offset.reset"):
-        config.pop(name, None)
+    config = {name: value for name, value in streams_config(settings).items() if name not in _NOT_OF_RUN}
     return {**config, "statestore.cache.max.bytes": 0}

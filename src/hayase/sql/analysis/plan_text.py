@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hayase.sql.analysis.steps import (
     Aggregate,
+    AggregateCall,
     Filter,
     FlatMap,
     JoinForeignKey,
@@ -16,7 +17,7 @@ from hayase.sql.analysis.steps import (
     Step,
 )
 from hayase.sql.ast.expressions import Expression
-from hayase.sql.ast.text import expression_text
+from hayase.sql.ast.text import expression_text, window_text, within_text
 
 
 def plan_text(step: Step) -> str:
@@ -53,17 +54,22 @@ def _named(expressions: tuple[tuple[str, Expression], ...]) -> str:
 
 
 def _aggregate(step: Aggregate) -> str:
-    calls = [
-        f"{call.function.name.upper()}({', '.join(map(expression_text, call.arguments))}) AS {call.name}"
-        for call in step.aggregates
-    ]
-    window = "" if step.window is None else f" WINDOW {step.window.kind.value}"
+    calls = [f"{aggregate_text(call)} AS {call.name}" for call in step.aggregates]
+    window = "" if step.window is None else f" WINDOW {window_text(step.window)}"
     final = " EMIT FINAL" if step.final else ""
     return f"GROUP BY {_named(step.group_by)}{window}{final}: {', '.join(calls)}"
+
+
+def aggregate_text(call: AggregateCall) -> str:
+    """A call of an aggregate function, the arguments that are literals last."""
+    arguments = [*map(expression_text, call.arguments), *map(repr, call.function.literals)]
+    return f"{call.function.name.upper()}({', '.join(arguments)})"
 
 
 def _join(step: Step) -> str:
     kind = getattr(step, "kind", None)
     on = " = ".join(expression_text(getattr(step, side)) for side in ("left_key", "right_key"))
-    what = {JoinStreams: "STREAMS WITHIN A WINDOW", JoinForeignKey: "BY FOREIGN KEY"}.get(type(step), "WITH A TABLE")
+    what = "BY FOREIGN KEY" if isinstance(step, JoinForeignKey) else "WITH A TABLE"
+    if isinstance(step, JoinStreams):
+        what = f"STREAMS {within_text(step.within)}"
     return f"{'' if kind is None else kind.value} JOIN {what} ON {on}"

@@ -17,6 +17,7 @@ from hayase.sql.ast.statements import (
     ColumnKind,
     CreateAsSelect,
     CreateConnector,
+    CreateFunction,
     CreateSource,
     CreateType,
     DefineVariable,
@@ -24,6 +25,7 @@ from hayase.sql.ast.statements import (
     DescribeConnector,
     DescribeFunction,
     DropConnector,
+    DropFunction,
     DropSource,
     DropType,
     Explain,
@@ -61,6 +63,13 @@ def statement_text(statement: Statement) -> str:
         case AlterSource(kind, name, columns):
             added = ", ".join(f"ADD COLUMN {column_text(column)}" for column in columns)
             return f"ALTER {kind.value} {name_text(name)} {added}"
+        case CreateFunction(name, parameters, returns, body, or_replace, if_not_exists):
+            listed = ", ".join(f"{name_text(each)} {type_}" for each, type_ in parameters)
+            absent = " IF NOT EXISTS" if if_not_exists else ""
+            created = f"CREATE {_or_replace(or_replace)}FUNCTION{absent} {name_text(name)}"
+            return f"{created} ({listed}) RETURNS {returns} LANGUAGE PYTHON AS {string_text(body)}"
+        case DropFunction(name, if_exists):
+            return f"DROP FUNCTION{_if_exists(if_exists)} {name_text(name)}"
         case DropType(name, if_exists):
             return f"DROP TYPE{_if_exists(if_exists)} {name_text(name)}"
         case DropConnector(name, if_exists):

@@ -124,6 +124,26 @@ class CreateType(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateFunction(Statement):
+    """CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name (parameter type, …) RETURNS type LANGUAGE PYTHON AS 'body'."""
+
+    name: str
+    parameters: tuple[tuple[str, SqlType], ...]
+    returns: SqlType
+    body: str
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction(Statement):
+    """DROP FUNCTION [IF EXISTS] name."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DropType(Statement):
     """DROP TYPE [IF EXISTS] name."""
 

@@ -73,9 +73,9 @@ class AvroPayload(PayloadCodec):
         return self.writing.head(self._schema_id), self.writing.writer(self._schema_id)
 
     @property
-    def by_id(self) -> bool:
-        """Whether it writes by a schema of the registry that was asked for."""
-        return self._schema_id is not None
+    def has_columns(self) -> bool:
+        """Whether it writes by the columns' schema, not by one that was asked for, and that has a column form."""
+        return self._schema_id is None and self.writing.columns is not None
 
     def by_writer(self, head: bytes) -> AvroSerde:
         """A serde with the schema of records that begin so; raises SerializationError, SchemaRegistryError."""

@@ -36,9 +36,15 @@ _DTYPES: dict[type[sql.SqlType], pl.DataType] = {
 }
 
 
+MAX_DIGITS = 38
+"""Digits of the largest DECIMAL that has columns."""
+
+
 def dtype_of(type_: sql.SqlType) -> pl.DataType | None:
-    """The Polars type of columns of a type; `None`: DECIMAL, MAP and what has them inside exist in rows only."""
+    """The Polars type of columns of a type; `None`: MAP, DECIMAL of more than 38 digits and what has them inside."""
     match type_:
+        case sql.DecimalType(precision, scale):
+            return pl.Decimal(precision, scale) if precision <= MAX_DIGITS else None
         case sql.ArrayType(item):
             dtype = dtype_of(item)
             return None if dtype is None else pl.List(dtype)

@@ -12,8 +12,10 @@ import msgspec
 
 from hayase.core.errors import SerializationError
 from hayase.serde.bare import refuse, refuse_bytes
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal_columns import InternalCodec
+from hayase.sql.formats.row_columns import column_schema, key_column_schema
 from hayase.sql.types import sql_types as sql
 
 _Convert = Callable[[Any], Any]
@@ -69,6 +71,17 @@ class InternalSerde(Serde[Any]):
         except Exception as error:
             raise refuse_bytes(self, data, f"rows of {self._named()}") from error
 
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form; `None` if a column has none."""
+        columns, bare = self._parts
+        schema = key_column_schema(columns) if bare else column_schema(columns)
+        if schema is None:
+            return None
+        types = [column.type for column in columns]
+        decode, attributes = (None, []) if bare else _record_decoder([column.name for column in columns])
+        return InternalCodec(self, schema, list(map(_packer, types)), list(map(_unpacker, types)), decode, attributes)
+
     def _named(self) -> str:
         return ", ".join(f"{column.name} {column.type}" for column in self._parts[0])
 
@@ -80,15 +93,22 @@ def _internal_serde(columns: Sequence[Column], bare: bool) -> InternalSerde:
 def _reader(type_: sql.SqlType) -> _Convert:
     """What makes a value of bytes; rows through a struct where the names allow it, which is several times faster."""
     if isinstance(type_, sql.StructType):
-        named = all(_can_be_named(name) for name, _ in type_.fields)
-        written = [(name if named else f"f{index}", Any, None) for index, (name, _) in enumerate(type_.fields)]
-        twin = msgspec.defstruct("Row", written, array_like=True, forbid_unknown_fields=True, gc=False)
+        decode, attributes = _record_decoder([name for name, _ in type_.fields])
+        named = attributes == [name for name, _ in type_.fields]
         unpackers = [(name, _unpacker(each)) for name, each in type_.fields]
         needed = [(name, each) for name, each in unpackers if each is not None]
         names = None if named else [name for name, _ in type_.fields]
-        return partial(_read_row, msgspec.msgpack.Decoder(twin).decode, names, needed)
+        return partial(_read_row, decode, names, needed)
     unpack = _unpacker(type_)
     return _DECODER.decode if unpack is None else partial(_read_value, unpack)
+
+
+def _record_decoder(names: list[str]) -> tuple[Callable[[bytes], Any], list[str]]:
+    """What decodes a row into a struct, and the names of that one's fields: those of the columns where they can be."""
+    attributes = names if all(map(_can_be_named, names)) else [f"f{index}" for index in range(len(names))]
+    fields = [(name, Any, None) for name in attributes]
+    twin = msgspec.defstruct("Row", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+    return msgspec.msgpack.Decoder(twin).decode, attributes
 
 
 def _can_be_named(name: str) -> bool:

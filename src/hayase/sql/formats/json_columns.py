@@ -15,20 +15,14 @@ from hayase.core.errors import SerializationError
 from hayase.serde.bare import cast, read_each
 from hayase.serde.faults import unreadable
 from hayase.serde.protocol import ColumnCodec, Decoded, Schema, Serde
-from hayase.sql.formats.columns import Column, dtype_of
+from hayase.sql.formats.columns import Column
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_twins import JsonTwin, converter
 from hayase.sql.formats.json_writing import ENCODER, has_plain_doubles, writer
+from hayase.sql.formats.row_columns import codec_of
 from hayase.sql.types import sql_types as sql
 
 _FROM_ROWS = (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
-
-
-def column_schema(columns: Sequence[Column]) -> Schema | None:
-    """Names and column types; `None` if some column, or its name, has no column form."""
-    dtypes = [(column.name, dtype_of(column.type)) for column in columns]
-    present = tuple((name, dtype) for name, dtype in dtypes if dtype is not None and not name.startswith("__"))
-    return Schema(present, python_type=dict) if present and len(present) == len(columns) else None
 
 
 class JsonRowsCodec(ColumnCodec):
@@ -38,7 +32,7 @@ class JsonRowsCodec(ColumnCodec):
         serde: the row form.
         payload: what the row form reads and writes by; it learns how names are spelled.
         columns: names and types.
-        schema: of `column_schema`.
+        schema: of `row_columns.column_schema`.
     """
 
     def __init__(self, serde: Serde[Any], payload: JsonPayload, columns: Sequence[Column], schema: Schema) -> None:
@@ -57,7 +51,7 @@ class JsonRowsCodec(ColumnCodec):
         self._filled = msgspec.defstruct("Row", written, gc=False, eq=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_codec_of, (self._serde,))
+        return (codec_of, (self._serde,))
 
     @property
     def schema(self) -> Schema:
@@ -98,10 +92,14 @@ class JsonRowsCodec(ColumnCodec):
             return None
         try:
             twins = list(map(twin.decode_strictly if twin.respelled else twin.decode, values))  # type: ignore[arg-type]
-            columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
-            if fields is not None and any(UNSET in column for column in columns):
+            made = [
+                self._series(index, list(map(attrgetter(twin.attributes[index]), twins)))
+                for index, column in enumerate(self._columns)
+                if fields is None or column.name in fields
+            ]
+            frame = pl.DataFrame(made or None, height=len(values))
+            if not made and None in twins:
                 return None
-            frame = self._frame(columns, fields, len(values))
         except Exception:  # something does not fit, a null value is among them, or UNSET in a column
             return None
         return Decoded(frame, pl.repeat(False, len(values), dtype=pl.Boolean, eager=True), [])
@@ -141,7 +139,10 @@ class JsonRowsCodec(ColumnCodec):
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]
         series = pl.Series(name, values, dtype, strict=True)
-        return series + 0.0 if dtype == pl.Float64 else series
+        if dtype != pl.Float64:
+            return series
+        # Java's zero from a decimal text has no sign; Polars leaves -0.0 + 0.0 as it is.
+        return pl.select(pl.when(series == 0).then(0.0).otherwise(series).alias(name)).to_series()
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec; raises SerializationError."""
@@ -194,9 +195,3 @@ def _converted(column: list[Any], convert: Any) -> set[int]:
                 column[at] = None
                 left.add(at)
     return left
-
-
-def _codec_of(serde: Serde[Any]) -> ColumnCodec:
-    codec = serde.columns
-    assert codec is not None
-    return codec

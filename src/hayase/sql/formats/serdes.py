@@ -19,12 +19,13 @@ from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
 from hayase.sql.formats.delimited_text import delimiter_of
 from hayase.sql.formats.format_info import DELIMITER, FormatInfo
-from hayase.sql.formats.json_columns import JsonRowsCodec, column_schema
+from hayase.sql.formats.json_columns import JsonRowsCodec
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
 from hayase.sql.formats.payload import NoColumns, PayloadCodec
 from hayase.sql.formats.protobuf_format import PlainProtobufPayload, ProtobufPayload
+from hayase.sql.formats.row_columns import RowByRowCodec, column_schema, key_column_schema
 
 _WRAPS_ALWAYS = {"PROTOBUF", "PROTOBUF_NOSR"}
 _WRAPS_NEVER = {"DELIMITED", "KAFKA"}
@@ -128,18 +129,25 @@ class RowSerde(Serde[Any]):
 
     @property
     def columns(self) -> ColumnCodec | None:
-        """The column form: of wrapped values in JSON and AVRO, and of KAFKA keys."""
+        """The column form; `None` where a column has none, as maps."""
         _, columns, side, _, _ = self._parts
         if isinstance(self._payload, KafkaPayload) and side == "key":
             return self._payload.columns
-        schema = None if side == "key" or self._unpacks else column_schema(columns)
+        schema = key_column_schema(columns) if side == "key" else column_schema(columns)
         if schema is None:
             return None
-        if isinstance(self._payload, JsonPayload):
-            return JsonRowsCodec(self, self._payload, columns, schema)
-        if isinstance(self._payload, AvroPayload) and not self._payload.by_id:
-            return AvroRowsCodec(self, self._payload, schema)
-        return None
+        if side == "value" and not self._unpacks:
+            if isinstance(self._payload, JsonPayload):
+                return JsonRowsCodec(self, self._payload, columns, schema)
+            if isinstance(self._payload, AvroPayload) and self._payload.has_columns:
+                return AvroRowsCodec(self, self._payload, schema)
+        return RowByRowCodec(self, schema)
+
+    @property
+    def definition(self) -> str:
+        """Format, topic and columns."""
+        format_, columns, side, topic, _ = self._parts
+        return f"{format_} {side} {topic} " + ", ".join(f"{column.name} {column.type}" for column in columns)
 
     def _failed(self, error: Exception, verb: str, given: str) -> HayaseError:
         if isinstance(error, HayaseError) and not is_fault(error):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 from hayase.sql.functions.signatures import Signature, parse_signature
@@ -164,6 +165,7 @@ def aggregate(name: str, signature: str, description: str = "", *, returns: Retu
     return _declare(_caller(), FunctionKind.AGGREGATE, name, signature, description, returns=returns)
 
 
-udf = scalar
-udtf = table
+# What functions of an application do is not known: an epoch that is replayed must not call them again.
+udf = partial(scalar, pure=False)
+udtf = partial(table, pure=False)
 udaf = aggregate

@@ -70,6 +70,15 @@ class FunctionRegistry:
             raise ValueError(f"function {declaration.name} is {overloads[0].kind.value}: it has one kind only")
         overloads.append(declaration)
 
+    def replaced(self, name: str, declaration: Declaration | None) -> FunctionRegistry:
+        """A registry in which a name is this one function, or none; this registry stays as it is."""
+        registry = FunctionRegistry()
+        registry._overloads = {**self._overloads}
+        registry._overloads.pop(name.upper(), None)
+        if declaration is not None:
+            registry._overloads[name.upper()] = [declaration]
+        return registry
+
     def load_module(self, name: str) -> None:
         """Imports a module and adds what it declares."""
         importlib.import_module(name)

@@ -47,6 +47,7 @@ from hayase.sql.ast.statements import (
 )
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.build_expressions import build_expression
+from hayase.sql.grammar.build_functions import create_function, drop_function
 from hayase.sql.grammar.build_queries import build_query
 from hayase.sql.grammar.build_types import build_type
 from hayase.sql.grammar.names import (
@@ -369,6 +370,8 @@ _BUILDERS: dict[str, Callable[[Node, Location | None], Statement]] = {
     "drop_source": _drop_source,
     "alter_source": _alter_source,
     "create_type": _create_type,
+    "create_function": create_function,
+    "drop_function": drop_function,
     "drop_type": _drop_type,
     "set_property": _set_property,
     "unset_property": _unset_property,

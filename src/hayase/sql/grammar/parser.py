@@ -13,12 +13,14 @@ from hayase.sql.ast.statements import DefineVariable, Statement, UndefineVariabl
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.build_expressions import build_expression
 from hayase.sql.grammar.build_statements import build_statement
+from hayase.sql.grammar.build_types import build_type
 from hayase.sql.grammar.limits import MAX_STATEMENT_CHARACTERS, MAX_TOKENS
 from hayase.sql.grammar.names import branch
 from hayase.sql.grammar.syntax import Start, parse_tree
 from hayase.sql.grammar.syntax_errors import location_of
 from hayase.sql.grammar.tokens import RawStatement, raw_statements, tokens_of
 from hayase.sql.grammar.variables import Variables, substitute
+from hayase.sql.types.sql_types import SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,18 @@ def parse_expression(text: str) -> Expression:
     tokens = list(tokens_of(text))
     _check_tokens(tokens, text)
     return build_expression(branch(parse_tree(tokens, "only_expression", text, None)))
+
+
+def parse_type(text: str) -> SqlType:
+    """One type.
+
+    Raises:
+        ParseFailedError: with line and column.
+    """
+    _check_characters(text)
+    tokens = list(tokens_of(text))
+    _check_tokens(tokens, text)
+    return build_type(branch(parse_tree(tokens, "only_type", text, None)))
 
 
 def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStatement:

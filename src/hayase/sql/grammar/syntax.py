@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, get_args
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.parsers.lalr_analysis import Shift
@@ -14,7 +14,7 @@ from lark.parsers.lalr_parser_state import ParserState
 from hayase.sql.ast.words import NON_RESERVED
 from hayase.sql.grammar.syntax_errors import syntax_error
 
-Start = Literal["only_statement", "only_test_statement", "only_expression"]
+Start = Literal["only_statement", "only_test_statement", "only_expression", "only_type"]
 
 _NAMES_TOO = (NON_RESERVED - {"STRING"}) | {"STRING_WORD"}
 _BEGINS_STATEMENT = {"ALTER", "ASSERT", "DEFINE", "EXPLAIN", "SET", "SHOW", "UNDEFINE"}
@@ -38,7 +38,7 @@ def _grammar() -> Lark:
         text,
         parser="lalr",
         lexer="basic",
-        start=["only_statement", "only_test_statement", "only_expression"],
+        start=list(get_args(Start)),
         propagate_positions=True,
         maybe_placeholders=False,
     )

@@ -10,51 +10,23 @@ from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import KTable
 from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import Schema, Serde
+from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.steps import Rows
 from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WindowedKey
 from hayase.sql.errors import StatementError
-from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
+from hayase.sql.expressions.columns import compile_columns
+from hayase.sql.expressions.rows import RowProjection, compile_projection, compile_row
 from hayase.sql.expressions.typing import type_of
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
+from hayase.sql.formats.row_columns import column_schema
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.copartitioning import Partitioning
-from hayase.sql.plan.processing_log import log_failure
+from hayase.sql.plan.guarded import GuardedExpression
 from hayase.sql.types.sql_types import SqlType
-
-
-class GuardedExpression:
-    """An expression whose failure is a null and a line of the processing log.
-
-    Args:
-        expression: compiled.
-        step: name of the step, for the log.
-        text: of the expression, for the log.
-    """
-
-    def __init__(self, expression: RowExpression, step: str, text: str) -> None:
-        self._expression = expression
-        self._step = step
-        self._text = text
-        expression.report = self._log
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._expression.report = self._log
-
-    def __call__(self, row: Mapping[str, object]) -> Any:
-        """The value for a row; `None` if it fails."""
-        try:
-            return self._expression(row)
-        except Exception as error:  # a function of a user may raise anything
-            self._log(error)
-            return None
-
-    def _log(self, error: Exception) -> None:
-        log_failure(self._step, self._text, error)
 
 
 @dataclass
@@ -77,7 +49,7 @@ class PlanContext:
     _counts: dict[str, int] = field(default_factory=dict)
 
     def compile(
-        self, expression: Expression, columns: Mapping[str, SqlType], what: str, step: str
+        self, expression: Expression, columns: Mapping[str, SqlType], what: str, step: str, name: str | None = None
     ) -> GuardedExpression:
         """An expression over rows of the columns.
 
@@ -86,6 +58,7 @@ class PlanContext:
             columns: of the rows.
             what: Select, Predicate, Group By: the clause, for the error.
             step: for the log.
+            name: for the log, instead of the expression's text.
 
         Raises:
             StatementError: the expression cannot be computed.
@@ -96,18 +69,21 @@ class PlanContext:
             raise StatementError(
                 error.condition, f"Invalid {what}: {error.message}", location=error.location
             ) from error
-        return GuardedExpression(compiled, step, expression_text(expression))
+        form = compile_columns(expression, columns, self.functions, self.settings)
+        reads = tuple(dict.fromkeys(ref.name for ref in column_refs(expression) if ref.name in columns))
+        return GuardedExpression(compiled, step, expression_text(expression), form, reads, name)
 
     def compile_all(
-        self, items: Sequence[tuple[str, Expression]], columns: Mapping[str, SqlType], what: str
-    ) -> RowProjection:
-        """Named expressions over rows of the columns, as one function; raises as `compile`."""
+        self, items: Sequence[tuple[str, Expression]], columns: Mapping[str, SqlType], what: str, step: str
+    ) -> tuple[RowProjection, list[GuardedExpression]]:
+        """Named expressions over rows of the columns, as one function and one by one; raises as `compile`."""
         try:
-            return compile_projection(items, columns, self.functions, self.settings)
+            projection = compile_projection(items, columns, self.functions, self.settings)
         except StatementError as error:
             raise StatementError(
                 error.condition, f"Invalid {what}: {error.message}", location=error.location
             ) from error
+        return projection, [self.compile(each, columns, what, step, name) for name, each in items]
 
     def type_of(self, expression: Expression, columns: Mapping[str, SqlType]) -> SqlType | None:
         """The type of an expression over rows of the columns."""
@@ -153,9 +129,19 @@ class Stage:
         return self.table
 
     @property
+    def schema(self) -> Schema | None:
+        """The rows in columns; `None` if a column has no column form."""
+        return rows_schema(self.rows)
+
+    @property
     def value_serde(self) -> Serde[dict[str, Any]]:
         """The serde of the rows in stores and between tasks."""
         return rows_serde(self.rows)
+
+
+def rows_schema(rows: Rows) -> Schema | None:
+    """The column form of rows."""
+    return column_schema([Column(name, type_) for name, type_ in rows.columns.items()])
 
 
 def rows_serde(rows: Rows) -> Serde[dict[str, Any]]:

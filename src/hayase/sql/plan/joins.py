@@ -6,27 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from hayase.core.join_windows import JoinWindows
 from hayase.core.records import Windowed
 from hayase.dsl.options.joined import Joined
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.stream_joined import StreamJoined
+from hayase.kernel.node.column_node import KEY
 from hayase.sql.analysis.steps import (
     JoinForeignKey,
     JoinStreams,
     JoinStreamTable,
     JoinTables,
     Rows,
+    Step,
 )
 from hayase.sql.analysis.windows import DAY_MS
 from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.queries import JoinKind, Within
 from hayase.sql.formats.columns import Column
-from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key
+from hayase.sql.plan.context import PlanContext, Stage, internal_key, rows_schema
 from hayase.sql.plan.copartitioning import internal_partitioning
 from hayase.sql.plan.eager_join import eager_join
-from hayase.sql.plan.source import SameKey
+from hayase.sql.plan.frame_expressions import FrameExpressions
+from hayase.sql.plan.guarded import GuardedExpression
+from hayase.sql.plan.source import same_key
 from hayase.sql.plan.stateless import Row
+from hayase.sql.plan.vectorize import bare_result, bare_schema, vectorized
+from hayase.topology.operators import VectorizedResult
 
 
 class JoinRows:
@@ -36,9 +44,11 @@ class JoinRows:
         left: names of the columns of the side that comes first.
         right: names of those of the other side.
         key_name: of the key's column; `None` where the first side has the key's columns.
+        kept: names of the columns of the results; of columns only.
     """
 
-    def __init__(self, left: Sequence[str], right: Sequence[str], key_name: str | None) -> None:
+    def __init__(self, left: Sequence[str], right: Sequence[str], key_name: str | None, kept: Sequence[str]) -> None:
+        self._kept = list(kept)
         self._left = dict.fromkeys(left)
         self._right = dict.fromkeys(right)
         self._key_name = key_name
@@ -50,16 +60,45 @@ class JoinRows:
             row[self._key_name] = key.key if isinstance(key, Windowed) else key
         return row
 
+    def columns(self, left: pl.DataFrame, right: pl.DataFrame) -> VectorizedResult:
+        """The joined rows of two frames."""
+        return VectorizedResult(pl.DataFrame([self._column(name, left, right) for name in self._kept]))
+
+    def _column(self, name: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
+        if name == self._key_name:
+            return left[KEY].alias(name)
+        return right[name] if name in self._right else left[name]
+
+
+def _joiner(step: Step, first: Stage, second: Stage, key_name: str | None) -> Callable[[Any, Any, Any], Any]:
+    """What makes one row of two."""
+    columns, left, right = list(step.rows.columns), list(first.rows.columns), list(second.rows.columns)
+    known = set(columns) <= {*left, *right, key_name}
+    schema = rows_schema(step.rows) if known else None
+    return vectorized(JoinRows(left, right, key_name, columns), schema, [], f"join {left} {right} {key_name} {columns}")
+
 
 class JoinKey:
     """The key by which a row is joined; null if the expression fails."""
 
     def __init__(self, expression: GuardedExpression) -> None:
         self._expression = expression
+        self._in_frames = FrameExpressions([expression])
 
     def __call__(self, key: Any, row: Row | None) -> Any:
         """The key of a row."""
         return None if row is None else self._expression(row)
+
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The keys of the rows of a frame."""
+        (keys,), row_by_row = self._in_frames(frame)
+        return bare_result(keys, row_by_row)
+
+
+def _join_key(expression: Expression, stage: Stage, context: PlanContext) -> Callable[[Any, Any], Any]:
+    compiled = context.compile(expression, stage.rows.columns, "Join", "JOIN")
+    schema, reads = bare_schema(compiled.dtype), frozenset(compiled.reads)
+    return vectorized(JoinKey(compiled), schema, [compiled], f"join by {compiled.definition}", reads=reads)
 
 
 def join_streams(step: JoinStreams, left: Stage, right: Stage, context: PlanContext) -> Stage:
@@ -67,7 +106,7 @@ def join_streams(step: JoinStreams, left: Stage, right: Stage, context: PlanCont
     left, right = _by_keys(left, right, step.left_key, step.right_key, context)
     swapped = step.kind is JoinKind.RIGHT
     first, second = (right, left) if swapped else (left, right)
-    joiner = JoinRows(list(first.rows.columns), list(second.rows.columns), step.key_name)
+    joiner = _joiner(step, first, second, step.key_name)
     windows = join_windows(step.within)
     kind = {JoinKind.INNER: "inner", JoinKind.FULL: "outer"}.get(step.kind, "left")
     if kind != "inner" and step.within.grace_ms is None:
@@ -92,7 +131,7 @@ def join_windows(within: Within) -> JoinWindows:
 def join_stream_table(step: JoinStreamTable, left: Stage, right: Stage, context: PlanContext) -> Stage:
     """A stream with the rows of a table at its key."""
     left = _like(left, step.left_key, right, context)
-    joiner = JoinRows(list(left.rows.columns), list(right.rows.columns), step.key_name)
+    joiner = _joiner(step, left, right, step.key_name)
     joined = Joined.with_(left.key_serde, left.value_serde, right.value_serde)
     stream = left.of_stream
     if step.kind is JoinKind.LEFT:
@@ -106,7 +145,7 @@ def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContex
     """Two tables by their keys; a right join is a left join with the sides swapped."""
     swapped = step.kind is JoinKind.RIGHT
     first, second = (right, left) if swapped else (left, right)
-    joiner = JoinRows(list(first.rows.columns), list(second.rows.columns), step.key_name)
+    joiner = _joiner(step, first, second, step.key_name)
     joins: dict[JoinKind, Callable[..., Any]] = {
         JoinKind.INNER: first.of_table.join,
         JoinKind.FULL: first.of_table.outer_join,
@@ -118,8 +157,8 @@ def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContex
 
 def join_foreign_key(step: JoinForeignKey, left: Stage, right: Stage, context: PlanContext) -> Stage:
     """A table with the rows of another one that an expression names."""
-    extractor = JoinKey(context.compile(step.left_key, left.rows.columns, "Join", "JOIN"))
-    joiner = JoinRows(list(left.rows.columns), list(right.rows.columns), None)
+    extractor = _join_key(step.left_key, left, context)
+    joiner = _joiner(step, left, right, None)
     materialized = Materialized.with_(left.key_serde, replace(left, rows=step.rows).value_serde)
     join: Callable[..., Any] = left.of_table.left_join if step.kind is JoinKind.LEFT else left.of_table.join
     table = join(right.of_table, extractor, joiner, None, materialized)
@@ -155,9 +194,8 @@ def _rekeyed(stage: Stage, key: Expression, context: PlanContext) -> Stage:
     type_ = context.type_of(key, stage.rows.columns)
     assert type_ is not None
     if _has_key(stage.rows, key):
-        selected, window = stage.of_stream.select_key(SameKey()), stage.rows.window
+        selected, window = stage.of_stream.select_key(same_key(stage)), stage.rows.window
     else:
-        mapper = JoinKey(context.compile(key, stage.rows.columns, "Join", "JOIN"))
-        selected, window = stage.of_stream.select_key(mapper), None
+        selected, window = stage.of_stream.select_key(_join_key(key, stage, context)), None
     serde = internal_key((Column("KEY", type_),), window)
     return replace(stage, stream=selected, key_serde=serde, partitioning=internal_partitioning((type_,), window))

@@ -92,8 +92,9 @@ def build_push_topology(
     root = Project(plan.step.rows, plan.step, (), plan.items)
     context = PlanContext(StreamsBuilder(), functions, settings, registry, frozenset(tables_to_partition(root)))
     stage = build_step(pruned(root).input, context)
+    projection, _ = context.compile_all(plan.items, stage.rows.columns, "Select", "SELECT")
     shown = ShownRows(
-        context.compile_all(plan.items, stage.rows.columns, "Select"),
+        projection,
         _key_columns(plan, stage),
         [(name, ref == WINDOWSTART) for name, ref in _refs(plan) if ref in (WINDOWSTART, WINDOWEND)],
         is_table=stage.table is not None,

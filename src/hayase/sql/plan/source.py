@@ -7,20 +7,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Headers, RecordMetadata, Windowed
+from hayase.dsl.kstream import KStream
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Consumed
+from hayase.kernel.node.column_node import KEY, NULL, TS, WINDOW_END, WINDOW_START
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import BARE_FIELD, Schema, Serde
 from hayase.sql.analysis.steps import ReadSource
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_value_serde
+from hayase.sql.formats.row_columns import key_column_schema
 from hayase.sql.formats.serdes import key_serde, value_serde
-from hayase.sql.plan.context import PlanContext, Stage, internal_key, windowed_serde
+from hayase.sql.plan.context import PlanContext, Stage, internal_key, rows_schema, windowed_serde
 from hayase.sql.plan.copartitioning import internal_partitioning, partitioning_of
 from hayase.sql.plan.timestamps import extractor_of
+from hayase.sql.plan.vectorize import vectorized
 from hayase.sql.types.sql_types import ArrayType
+from hayase.topology.operators import VectorizedFunction, VectorizedResult
 
 _NO_METADATA = RecordMetadata("", -1, -1)
 
@@ -34,23 +41,38 @@ def read_source(step: ReadSource, context: PlanContext, store: str | None = None
     values = value_serde(source.value_format, source.value, topic=source.topic, registry=context.registry)
     consumed = Consumed.with_(keys, values, extractor_of(source, context.functions, context.settings))
     stream = context.builder.stream(source.topic, consumed)
-    names = dict(step.names)
-    if names.keys() <= {column.name for column in (*source.key, *source.value)}:
-        mapper: Callable[[Any, Any], Any] = ColumnsOfRecords(source, names)
-        stream = stream.map_values(mapper)
-    else:
-        stream = stream.process_values(partial(AddColumns, source, names))
+    stream = _with_rows(stream, step)
     fields = tuple(column.name for column in source.key)
     stage = Stage(step.rows, fields, keys, stream, partitioning=partitioning_of(source))
     if not source.is_table:
         return stage
     if source.name in context.partitioned_tables:
         types = tuple(column.type for column in source.key)
-        keys, stream = internal_key(source.key, source.window), stream.select_key(SameKey())
+        keys, stream = internal_key(source.key, source.window), stream.select_key(same_key(stage))
         stage = replace(stage, partitioning=internal_partitioning(types, source.window))
     kept: Materialized[Any, Any] = Materialized() if store is None else Materialized.as_(store)
     table = stream.to_table(kept.with_key_serde(keys).with_value_serde(_kept_rows(step)))
     return replace(stage, key_serde=keys, stream=None, table=table)
+
+
+def _with_rows(stream: KStream[Any, Any], step: ReadSource) -> KStream[Any, Any]:
+    """The stream with rows as values; only headers, partition and offset take a processor."""
+    source, names = step.source, dict(step.names)
+    of_records = {column.name for column in (*source.key, *source.value)}
+    if not names.keys() <= of_records | {ROWTIME, WINDOWSTART, WINDOWEND}:
+        return stream.process_values(partial(AddColumns, source, names))
+    columns = ColumnsOfRecords(source, names)
+    schema = rows_schema(step.rows) if set(step.rows.columns) == set(names.values()) else None
+    reads = frozenset(column.name for column in source.value if column.name in names)
+    definition = f"read {names} of {source.key} {source.value}"
+    if schema is not None:
+        timed = VectorizedFunction(
+            columns.timed, columns.columns, schema, reads=reads, pure=True, definition=definition, timed=True
+        )
+        return stream.map_values(timed)
+    if names.keys() <= of_records:
+        return stream.map_values(columns)
+    return stream.process_values(partial(AddColumns, source, names))
 
 
 def _kept_rows(step: ReadSource) -> Serde[dict[str, Any]]:
@@ -61,11 +83,30 @@ def _kept_rows(step: ReadSource) -> Serde[dict[str, Any]]:
 
 
 class SameKey:
-    """The key as it is, of rows that are partitioned again."""
+    """The key as it is, of rows that are partitioned again; `bare`: it is one column, which may be a STRUCT."""
+
+    def __init__(self, *, bare: bool) -> None:
+        self._bare = bare
 
     def __call__(self, key: Any, row: Any) -> Any:
         """The key."""
         return key
+
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The keys."""
+        keys = frame[KEY]
+        if self._bare:
+            return VectorizedResult(keys.alias(BARE_FIELD).to_frame())
+        return VectorizedResult(keys.struct.unnest().with_columns(keys.is_null().alias(NULL)))
+
+
+def same_key(stage: Stage) -> Callable[[Any, Any], Any]:
+    """The keys of a stage as they are."""
+    schema = key_column_schema(stage.rows.key_columns) if stage.rows.window is None else None
+    if schema is not None and not schema.bare:
+        schema = Schema(tuple(zip(stage.key_fields, (dtype for _, dtype in schema.fields), strict=True)), False, dict)
+    same = SameKey(bare=len(stage.rows.key) <= 1)
+    return vectorized(same, schema, [], "same key", reads=frozenset())
 
 
 class ColumnsOfRecords:
@@ -73,10 +114,12 @@ class ColumnsOfRecords:
 
     Args:
         source: the stream or table.
-        names: of its columns in the rows; others are left out.
+        names: of its columns, the time and the bounds of windows in the rows; others are left out.
     """
 
     def __init__(self, source: DataSource, names: Mapping[str, str]) -> None:
+        self._time = names.get(ROWTIME)
+        self._bounds = names.get(WINDOWSTART), names.get(WINDOWEND)
         self._values = [(column.name, names[column.name]) for column in source.value if column.name in names]
         self._fields = [(column.name, names[column.name]) for column in source.key if column.name in names]
         self._bare = len(source.key) == 1
@@ -95,6 +138,30 @@ class ColumnsOfRecords:
             for column, name in self._fields:
                 row[name] = None if key is None else key[column]
         return row
+
+    def timed(self, key: Any, value: Mapping[str, Any] | None, timestamp_ms: int) -> dict[str, Any] | None:
+        """The row of a record, with the time and the bounds of its window."""
+        row = self(key, value)
+        if row is not None:
+            if self._time is not None:
+                row[self._time] = timestamp_ms
+            if self._bounds != (None, None):
+                put(row, self._bounds, key.window if isinstance(key, Windowed) else (None, None))
+        return row
+
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The rows of records."""
+        key = pl.col(KEY)
+        selected = [pl.col(column).alias(name) for column, name in self._values]
+        selected += [(key if self._bare else key.struct.field(column)).alias(name) for column, name in self._fields]
+        if self._time is not None:
+            selected.append(pl.col(TS).alias(self._time))
+        for name, bound in zip(self._bounds, (WINDOW_START, WINDOW_END), strict=True):
+            if name is not None:
+                selected.append((pl.col(bound) if bound in frame.columns else pl.lit(None, pl.Int64)).alias(name))
+        if frame[NULL].any():
+            selected = [pl.when(~pl.col(NULL)).then(each).alias(each.meta.output_name()) for each in selected]
+        return VectorizedResult(frame.select(pl.col(NULL), *selected))
 
 
 class AddColumns(FixedKeyProcessor[Any, Any, Any]):
@@ -134,12 +201,13 @@ class AddColumns(FixedKeyProcessor[Any, Any, Any]):
             row[self._time] = record.timestamp_ms
         if self._place != (None, None):
             metadata = self._context.record_metadata() or _NO_METADATA
-            _put(row, self._place, (metadata.partition, metadata.offset))
+            put(row, self._place, (metadata.partition, metadata.offset))
         if self._bounds != (None, None):
-            _put(row, self._bounds, record.key.window if isinstance(record.key, Windowed) else (None, None))
+            put(row, self._bounds, record.key.window if isinstance(record.key, Windowed) else (None, None))
 
 
-def _put(row: dict[str, Any], names: tuple[str | None, ...], values: tuple[Any, ...]) -> None:
+def put(row: dict[str, Any], names: tuple[str | None, ...], values: tuple[Any, ...]) -> None:
+    """Add the values that have a name to a row."""
     row.update({name: value for name, value in zip(names, values, strict=True) if name is not None})
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Windowed
-from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
-from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
+from hayase.dsl.kstream import KStream
+from hayase.kernel.node.column_node import KEY, NULL, TS
+from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp, field_timestamp
 from hayase.sql.catalog.sources import DataSource, TimestampColumn
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.formats.columns import Column
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.processing_log import log_failure
+from hayase.sql.plan.vectorize import bare_of, bare_result
 from hayase.sql.types.sql_types import BIGINT, STRING, TIMESTAMP, SqlType, quoted_name
+from hayase.topology.operators import SetTimestamp, VectorizedFunction, VectorizedResult
 
 THROW_ON_INVALID = "ksql.timestamp.throw.on.invalid"
 
@@ -114,12 +120,16 @@ def extractor_of(
     """The timestamp extractor of a source; `None`: the record's timestamp."""
     if source.timestamp is None:
         return None
-    extractor = ColumnExtractor(source, functions, throws_on_invalid(settings))
+    throws, name = throws_on_invalid(settings), source.timestamp.name
+    in_value = any(column.name == name for column in source.value)
+    if in_value and source.timestamp.format is None and not throws and "." not in name:
+        return field_timestamp(name, on_invalid="skip")
+    extractor = ColumnExtractor(source, functions, throws)
     return callable_timestamp(extractor, on_invalid="skip")
 
 
-class SetTimestamp(FixedKeyProcessor[Any, Any, Any]):
-    """Gives each record the time of a column of its result; what has none there is dropped.
+class RecordTime:
+    """The time of a column of a result; null where there is none, so that the record is dropped.
 
     Args:
         timestamp: the column.
@@ -136,28 +146,65 @@ class SetTimestamp(FixedKeyProcessor[Any, Any, Any]):
         self._time = ColumnTime(timestamp, functions)
         self._throws = throws
 
-    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
-        """See `FixedKeyProcessor.init`."""
-        self._context = context
+    def __call__(self, key: Any, row: Any, timestamp_ms: int) -> int | None:
+        """The time of a record; a null value keeps the one it has."""
+        return timestamp_ms if row is None else self._checked(self._column(key, row))
 
-    def process(self, record: FixedKeyRecord[Any, Any]) -> None:
-        """Send the record on with its new time; a null value keeps the one it has."""
-        if record.value is None:
-            self._context.forward(record)
-            return
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The times of a frame's records."""
+        times = self._times(frame)
+        times = pl.select(pl.when(frame[NULL]).then(frame[TS]).otherwise(times)).to_series()
+        return bare_result(times)
+
+    def _times(self, frame: pl.DataFrame) -> pl.Series:
+        values = self._values(frame)
+        if values.dtype.is_integer() and bool((values >= 0).fill_null(value=False).all()):
+            return values.cast(pl.Int64)
+        present = zip(values.to_list(), frame[NULL].to_list(), strict=True)
+        return pl.Series([None if gone else self._checked(value) for value, gone in present], dtype=pl.Int64)
+
+    def _checked(self, value: Any) -> int | None:
         try:
-            time_ms = self._time(self._column(record))
+            time_ms = self._time(value)
             if time_ms < 0:
                 raise FunctionError("INVALID_TIMESTAMP", f"{time_ms} is before 1970")
         except Exception as error:  # a value may have any form
             if self._throws:
                 raise
             log_failure("sink", f"the timestamp column {self._name}", error)
-            return
-        self._context.forward(record.with_timestamp(time_ms))
+            return None
+        return time_ms
 
-    def _column(self, record: FixedKeyRecord[Any, Any]) -> Any:
+    def _column(self, key: Any, row: Any) -> Any:
         if self._name not in self._key:
-            return record.value[self._name]
-        key = record.key.key if isinstance(record.key, Windowed) else record.key
+            return row[self._name]
+        key = key.key if isinstance(key, Windowed) else key
         return key if len(self._key) == 1 else key[self._name]
+
+    def _values(self, frame: pl.DataFrame) -> pl.Series:
+        if self._name not in self._key:
+            return frame[self._name]
+        return frame[KEY] if len(self._key) == 1 else frame[KEY].struct.field(self._name)
+
+
+def with_timestamps(
+    stream: KStream[Any, Any], sink: DataSource, functions: FunctionRegistry, settings: Mapping[str, object]
+) -> KStream[Any, Any]:
+    """The records of a result with the time of the column that its sink names."""
+    assert sink.timestamp is not None
+    throws = throws_on_invalid(settings)
+    time = RecordTime(sink.timestamp, sink.key, functions, throws)
+    reads = frozenset({sink.timestamp.name} - {column.name for column in sink.key})
+    mapper = VectorizedFunction(
+        time,
+        time.columns,
+        bare_of(pl.Int64()),
+        reads=reads,
+        pure=not throws,
+        definition=f"time {sink.timestamp}",
+        timed=True,
+    )
+    state = stream._state
+    name = state.graph.names.name_or_next(None, "KSTREAM-PROCESSVALUES-")
+    state.graph.processor(name, (state.node,), SetTimestamp(mapper))
+    return KStream(replace(state, node=name))

@@ -20,10 +20,10 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.plan.build import build_topology
 from hayase.sql.plan.timestamps import check_timestamp_column
+from hayase.sql.plan.upgrade import check_query_upgrade, shapes_of
 from hayase.sql.statements.create_source import already_exists
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.inferred_columns import register_result
-from hayase.sql.statements.query_upgrades import check_query_upgrade
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
 from hayase.sql.types.sql_types import quoted_name
 
@@ -60,7 +60,7 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
         check_upgrade(existing, source)
         before = execution.queries.get(query_id)
         if before is not None:
-            check_query_upgrade(before, query)
+            check_query_upgrade(query_id, shapes_of(before.plan), shapes_of(query.plan))
     execution.catalog.put(source)
     execution.add_query(query, reads, own_sink=True)
     _create_topic(source.topic, properties, plan, execution)

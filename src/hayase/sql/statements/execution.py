@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hayase.sql.catalog.catalog import Catalog, QueryLinks
+from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import StatementError
-from hayase.sql.formats.columns import Column
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.statements.results import PersistentQuery
 from hayase.sql.statements.topics import TopicAdmin
-
-ResolvedColumns = Mapping[str, tuple[Column, ...]]
-"""Columns that were taken from the schema registry, by side: `key`, `value`."""
 
 
 @dataclass
@@ -31,11 +28,11 @@ class Execution:
         registry: the schema registry, if there is one.
         variables: by name.
         text: of the statement.
+        frozen: columns that the schema registry gave the same statements before.
+        trusts_scripts: statements may have Python in them.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
         to_register: register the schemas of what the statement makes.
-        resolved: what an earlier execution of the statement took from the schema registry, which is not asked then.
-        inferred: what this one takes from there.
     """
 
     catalog: Catalog
@@ -47,11 +44,11 @@ class Execution:
     registry: Any
     variables: Mapping[str, str]
     text: str
+    frozen: InferredColumns = field(default_factory=InferredColumns)
+    trusts_scripts: bool = False
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
     to_register: list[Callable[[], object]] = field(default_factory=list)
-    resolved: ResolvedColumns | None = None
-    inferred: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def number(self) -> int:
         """The number of a new query."""

@@ -75,9 +75,11 @@ def _check_id(name: str, format_: FormatInfo, columns: Sequence[Column]) -> None
 
 
 def _inferred(format_: FormatInfo, side: Side, topic: str, execution: Execution) -> tuple[Column, ...]:
-    if execution.resolved is not None:
-        return execution.resolved.get(side, ())
     if not supports_inference(format_.name) or execution.registry is None:
         return ()
-    columns = execution.inferred[side] = infer_columns(format_, side, topic, execution.registry).columns
-    return columns
+    return execution.frozen.of(
+        execution.text,
+        format_,
+        side,
+        lambda: infer_columns(format_, side, topic, execution.registry).columns,
+    )

@@ -12,6 +12,7 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.settings import SETTINGS
 from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.forms import forms_of
 from hayase.sql.statements.results import PersistentQuery, StatementResult
 
 Row = Mapping[str, Any]
@@ -56,7 +57,7 @@ def describe_function(statement: DescribeFunction, execution: Execution) -> Stat
 
 
 def explained(query: PersistentQuery) -> StatementResult:
-    """A query: its steps and its topology."""
+    """A query: its steps, its topology, and what of that runs in columns."""
     row = {
         "id": query.id,
         "statementText": query.statement,
@@ -64,6 +65,7 @@ def explained(query: PersistentQuery) -> StatementResult:
         "sinks": [] if query.sink is None else [query.sink],
         "executionPlan": plan_text(query.plan),
         "topology": str(query.topology.describe()),
+        "forms": forms_of(query.topology),
     }
     return StatementResult("", rows=(row,))
 
@@ -138,6 +140,7 @@ def _properties(execution: Execution) -> list[Row]:
             "default": setting.default,
             "use": setting.use.value,
             "meaning": setting.meaning,
+            "editable": setting.is_editable,
         }
         for name, setting in sorted(SETTINGS.items())
     ]

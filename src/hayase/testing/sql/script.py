@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, iterate_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.settings import is_on
+from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.driver import TopologyTestDriver
@@ -28,6 +31,7 @@ from hayase.testing.sql.asserts import check_null_values, check_source, check_va
 from hayase.testing.topics import RawRecord
 
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]")
 _SCRIPTS_DEPTH_MAX = 20
 
 
@@ -59,15 +63,18 @@ class SqlScript:
         functions: FunctionRegistry | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._registry = EmbeddedSchemaRegistry()
+        self.registry = EmbeddedSchemaRegistry()
         self._topics = MemoryTopics()
-        self.engine = SqlEngine(settings, functions, self._registry, self._topics)
+        self.engine = SqlEngine(settings, functions, self.registry, self._topics)
         self._folder = folder or Path()
         self._variables = Variables()
         self._drivers: dict[str, tuple[PersistentQuery, TopologyTestDriver]] = {}
         self._log: dict[str, list[RawRecord]] = {}
         self._read: dict[str, int] = {}
         self._depth = 0
+        stream = processing_log_stream(self.engine.settings)
+        if stream is not None:
+            self.run(stream)
 
     def __enter__(self) -> SqlScript:
         return self
@@ -95,9 +102,9 @@ class SqlScript:
         """Execute one statement; raises as `run`."""
         match parsed.statement:
             case AssertValues() as statement:
-                check_values(statement, self.engine, self._registry, self._next(statement.source))
+                check_values(statement, self.engine, self.registry, self._next(statement.source))
             case AssertNullValues() as statement:
-                check_null_values(statement, self.engine, self._registry, self._next(statement.source))
+                check_null_values(statement, self.engine, self.registry, self._next(statement.source))
             case AssertSource() as statement:
                 check_source(statement, self.engine)
             case RunScript(path):
@@ -131,7 +138,7 @@ class SqlScript:
         for query in result.started:
             self._start(query)
         for record in result.records:
-            self._write(_raw(record))
+            self.write(_raw(record))
 
     def _make_topic(self, statement: CreateSource) -> None:
         """The topic of a source is there, with one partition unless the statement says otherwise."""
@@ -145,12 +152,18 @@ class SqlScript:
     def _start(self, query: PersistentQuery) -> None:
         running = self._drivers.get(query.id)
         if running is None:
-            self._drivers[query.id] = query, TopologyTestDriver(query.topology, _DRIVER)
+            settings = {
+                **_DRIVER,
+                "application.id": _UNNAMEABLE.sub("-", query.id),
+                "processing.log.topic.name": processing_log_topic(self.engine.settings),
+                "processing.log.rows.include": is_on(self.engine.settings, "ksql.logging.processing.rows.include"),
+            }
+            self._drivers[query.id] = query, TopologyTestDriver(query.topology, settings)
         else:
             running[1].replace_topology(query.topology)
             self._drivers[query.id] = query, running[1]
 
-    def _write(self, record: RawRecord) -> None:
+    def write(self, record: RawRecord) -> None:
         """Append a record to its topic, and have all queries process it and what comes of it."""
         waiting = [record]
         while waiting:
@@ -159,10 +172,14 @@ class SqlScript:
             for query, driver in list(self._drivers.values()):
                 if record.topic in query.source_topics:
                     driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
-                    if query.sink_topic is not None:
-                        written = driver.output_queue(query.sink_topic)
+                    for topic in filter(None, (query.sink_topic, processing_log_topic(self.engine.settings))):
+                        written = driver.output_queue(topic)
                         waiting += written
                         written.clear()
+
+    def records(self, topic: str) -> list[RawRecord]:
+        """All records of a topic, in order."""
+        return self._log.get(topic, [])
 
     def _next(self, source_name: str) -> RawRecord | None:
         """The next record of a source's topic that was not asserted; `None` if there is none."""

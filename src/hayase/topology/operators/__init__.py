@@ -1,6 +1,7 @@
 """What a processor node does, as plain data. `hayase.kernel` holds the row and the column form of each.
 
-A *function* is a Python callable or a Polars expression. Expressions see the value's fields by name (a bare value as
+A *function* is a Python callable, a Polars expression, or a `VectorizedFunction`, which has a form for a record and one
+for a batch. Expressions see the value's fields by name (a bare value as
 `value`), the key as `__key`, the timestamp as `__ts`; in a joiner the fields of the two sides as `__left.<field>` and
 `__right.<field>`, the key as `__key`. `hayase.key()`, `hayase.timestamp()`, `hayase.left()`, `hayase.right()` make
 these.
@@ -53,6 +54,7 @@ from hayase.topology.operators.streams import Peek as Peek
 from hayase.topology.operators.streams import Process as Process
 from hayase.topology.operators.streams import RepartitionFilter as RepartitionFilter
 from hayase.topology.operators.streams import SelectKey as SelectKey
+from hayase.topology.operators.streams import SetTimestamp as SetTimestamp
 from hayase.topology.operators.streams import Split as Split
 from hayase.topology.operators.tables import InternalSerdes as InternalSerdes
 from hayase.topology.operators.tables import TableFilter as TableFilter
@@ -62,3 +64,6 @@ from hayase.topology.operators.tables import TableSource as TableSource
 from hayase.topology.operators.tables import TableSuppress as TableSuppress
 from hayase.topology.operators.tables import TableToStream as TableToStream
 from hayase.topology.operators.tables import TableTransformValues as TableTransformValues
+from hayase.topology.operators.vectorized import ROW as ROW
+from hayase.topology.operators.vectorized import VectorizedFunction as VectorizedFunction
+from hayase.topology.operators.vectorized import VectorizedResult as VectorizedResult

@@ -27,6 +27,7 @@ class FieldAggregate:
     Attributes:
         ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
         size: see above; `None`: one value, not a list, or no limit.
+        wraps: sums of whole numbers that leave 64 bits go on at the other end, as in Java and ksqlDB.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FieldAggregate:
     input: pl.Expr | None = None
     ignore_nulls: bool = True
     size: int | None = None
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,13 @@ class SelectKey(Operator):
 
 
 @dataclass(frozen=True, slots=True)
+class SetTimestamp(Operator):
+    """New timestamp from `(key, value)`, in milliseconds; where it is null the record is dropped and counted."""
+
+    mapper: KeyValueMapper
+
+
+@dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
     """Zero or more values from `(key, value)`, in order; an expression must give a list.
 

@@ -18,6 +18,7 @@ from hayase.serde.registry import RegistrySchema
 from hayase.sql.formats.avro_codec import AvroRowsCodec
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import SCHEMA_ID, FormatInfo
+from hayase.sql.formats.row_columns import RowByRowCodec
 from hayase.sql.formats.serdes import value_serde
 from hayase.sql.registry import EmbeddedSchemaRegistry
 from hayase.sql.types import sql_types as sql
@@ -126,9 +127,9 @@ def test_bad_rows_are_refused() -> None:
         codec.from_python([{"A": 1}])
 
 
-def test_values_by_the_id_of_a_schema_have_rows_only() -> None:
+def test_values_by_the_id_of_a_schema_are_written_row_by_row() -> None:
     by_id = FormatInfo("AVRO", ((SCHEMA_ID, "1"),))
-    assert value_serde(by_id, COLUMNS, topic="t", registry=REGISTRY).columns is None
+    assert isinstance(value_serde(by_id, COLUMNS, topic="t", registry=REGISTRY).columns, RowByRowCodec)
 
 
 def test_the_codec_can_be_pickled() -> None:

@@ -27,7 +27,7 @@ def run_script(
     engine.script(script)
     target = source_of(engine, result)
     written: list[RawRecord] = []
-    records = [_raw(engine, each) for each in inputs]
+    records = [raw_record(engine, each) for each in inputs]
     for query in engine.queries.values():
         with TopologyTestDriver(query.topology, _CONFIG) as driver:
             for record in records:
@@ -46,7 +46,8 @@ def source_of(engine: SqlEngine, name: str) -> DataSource:
     return source
 
 
-def _raw(engine: SqlEngine, given: Input) -> RawRecord:
+def raw_record(engine: SqlEngine, given: Input) -> RawRecord:
+    """The bytes of a record."""
     name, key, value, timestamp_ms = given
     source = source_of(engine, name)
     keys, values = _serdes(source)

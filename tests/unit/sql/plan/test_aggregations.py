@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.sql.plan.sql_queries import run_script
 
 from hayase.core.records import Window, Windowed
+from hayase.testing.sql.script import SqlScript
 
 SALES = "CREATE STREAM sales (shop STRING KEY, item STRING, cents INT) WITH (kafka_topic='sales', value_format='JSON');"
 
@@ -105,3 +106,18 @@ def test_emit_final_sends_one_result_when_the_window_closes() -> None:
     )
     written = run_script(script, [_sale("a", "x", 1, 1), _sale("a", "x", 1, 2), _sale("a", "x", 1, 10)])
     assert [(key.window, value) for key, value, _ in written] == [(Window(0, 10), {"N": 2})]
+
+
+def test_an_aggregate_that_a_new_definition_adds_begins_with_the_next_row() -> None:
+    with SqlScript() as script:
+        script.run(
+            """
+            CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');
+            CREATE TABLE a AS SELECT k, SUM(v) AS total FROM s GROUP BY k;
+            INSERT INTO s VALUES (1, 5);
+            ASSERT VALUES a (k, total) VALUES (1, 5);
+            CREATE OR REPLACE TABLE a AS SELECT k, SUM(v) AS total, MAX(v) AS most, COUNT(v) AS n FROM s GROUP BY k;
+            INSERT INTO s VALUES (1, 4);
+            ASSERT VALUES a (k, total, most, n) VALUES (1, 9, 4, 1);
+            """
+        )

@@ -79,6 +79,17 @@ def test_explain_shows_the_steps_and_starts_nothing(engine: SqlEngine, what: str
     assert list(engine.queries) == ["CTAS_T_0"]
 
 
+def test_explain_shows_what_runs_in_columns_and_what_row_by_row(engine: SqlEngine) -> None:
+    (result,) = engine.script("EXPLAIN CREATE STREAM u AS SELECT k, v / 2 AS h, MASK(CAST(v AS STRING)) AS m FROM s;")
+    (row,) = result.rows
+    (forms,) = row["forms"]
+    assert forms["form"] == "columns"
+    assert [text for step in forms["steps"] for text in step.get("expressions", ())] == [
+        "(V / 2): columns, rows where these are not sure",
+        "MASK(CAST(V AS STRING)): row by row over V",
+    ]
+
+
 def test_an_assertion_on_a_topic_waits_for_it(engine: SqlEngine) -> None:
     engine.script("ASSERT TOPIC s WITH (PARTITIONS=2);")
     engine.script("ASSERT NOT EXISTS TOPIC nope TIMEOUT 1 MILLISECONDS;")

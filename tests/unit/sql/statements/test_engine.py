@@ -200,6 +200,32 @@ def test_a_setting_without_effect_says_so(engine: SqlEngine) -> None:
     assert result.warnings == ("ksql.lambdas.enabled has no effect: lambdas are always allowed",)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ksql.service.id", "Cannot override property 'ksql.service.id'"),
+        ("ksql.connect.url", "cannot be set: connectors are not configured"),
+        ("ksql.extension.dir", "functions are Python modules, not jars"),
+        ("ksql.query.nope", "Unknown property: ksql.query.nope"),
+    ],
+)
+def test_settings_of_a_server_and_refused_ones_cannot_be_set(engine: SqlEngine, name: str, message: str) -> None:
+    assert message in _error(engine, f"SET '{name}' = 'x';")
+    rows = {row["name"]: row for row in engine.script("LIST PROPERTIES;")[0].rows}
+    assert name not in rows or rows[name]["editable"] is False
+
+
+def test_a_setting_of_kafka_streams_that_hayase_has_not_is_taken_with_a_warning(engine: SqlEngine) -> None:
+    (result,) = engine.script("SET 'ksql.streams.rocksdb.config.setter' = 'x';")
+    assert result.warnings != ()
+    (result,) = engine.script("SET 'ksql.streams.max.task.idle.ms' = '5';")
+    assert result.warnings == () and streams_config(engine.settings)["max.task.idle.ms"] == "5"
+
+
+def test_alter_system_is_refused(engine: SqlEngine) -> None:
+    assert "ALTER SYSTEM is refused" in _error(engine, "ALTER SYSTEM 'auto.offset.reset' = 'earliest';")
+
+
 def test_the_settings_of_the_application_come_from_those_of_ksqldb() -> None:
     settings = effective({"ksql.streams.num.stream.threads": 2, "ksql.fail.on.deserialization.error": "true"})
     config = streams_config(settings)

@@ -26,9 +26,17 @@ _YEARS_BEFORE_NOW = 80
 
 def parse_date_leniently(text: str, pattern: str) -> int:
     """A text as days since 1970-01-01; a time of day other than midnight UTC is an error."""
+    milliseconds = parse_leniently(text, pattern)
+    if milliseconds % DAY_MS:
+        raise FunctionError("NOT_A_DATE", f"text {text!r:.100} has a time of day; use PARSE_TIMESTAMP for it")
+    return milliseconds // DAY_MS
+
+
+def parse_leniently(text: str, pattern: str) -> int:
+    """A text as milliseconds since 1970-01-01, UTC where it names no zone."""
     fields: dict[str, int] = {}
     position = 0
-    parts = _parts(pattern)
+    parts = pattern_parts(pattern)
     for index, (literal, letter, count) in enumerate(parts):
         if letter:
             digits = count if index + 1 < len(parts) and _is_number(*parts[index + 1][1:]) else None
@@ -37,14 +45,11 @@ def parse_date_leniently(text: str, pattern: str) -> int:
             position += len(literal)
         else:
             raise _mismatch(text, position)
-    milliseconds = _days(fields) * DAY_MS + _milliseconds(fields)
-    if milliseconds % DAY_MS:
-        raise FunctionError("NOT_A_DATE", f"text {text!r:.100} has a time of day; use PARSE_TIMESTAMP for it")
-    return milliseconds // DAY_MS
+    return _days(fields) * DAY_MS + _milliseconds(fields)
 
 
 @lru_cache(maxsize=512)
-def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
+def pattern_parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
     """Literals, and letters with how often they stand there."""
     parts: list[tuple[str, str, int]] = []
     position = 0

@@ -8,6 +8,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -41,6 +42,7 @@ final class Topologies {
   private static final Serde<Product> PRODUCT = new JsonSerde<>(Product.class);
   private static final Serde<Priced> PRICED = new JsonSerde<>(Priced.class);
   private static final Serde<Settled> SETTLED = new JsonSerde<>(Settled.class);
+  private static final Serde<Ten> TEN = new JsonSerde<>(Ten.class);
   private static final Serde<Payment> PAYMENT = new JsonSerde<>(Payment.class);
   private static final Serde<Revenue> REVENUE = new JsonSerde<>(Revenue.class);
 
@@ -72,6 +74,8 @@ final class Topologies {
       case "rekey_count" -> count(
           orders.selectKey((user, order) -> order.product()).groupByKey(Grouped.with(STRING, ORDER)), output);
       case "tumbling" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE), output);
+      case "tumbling_final" -> countClosedWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE), output);
+      case "ten_expressions" -> orders.mapValues(Ten::of).to(output, Produced.with(STRING, TEN));
       case "hopping" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE).advanceBy(ADVANCE), output);
       case "session" -> countSessions(orders, output);
       case "stream_stream_join" -> settle(orders, output);
@@ -99,6 +103,22 @@ final class Topologies {
     orders
         .groupByKey(Grouped.with(STRING, ORDER))
         .windowedBy(windows)
+        .aggregate(
+            Totals::none,
+            (key, order, totals) -> totals.plus(order),
+            Materialized.<String, Totals, WindowStore<Bytes, byte[]>>as("totals")
+                .withKeySerde(STRING)
+                .withValueSerde(TOTALS))
+        .toStream()
+        .to(output, Produced.with(keys, TOTALS));
+  }
+
+  private static void countClosedWindows(KStream<String, Order> orders, TimeWindows windows, String output) {
+    Serde<Windowed<String>> keys = WindowedSerdes.timeWindowedSerdeFrom(String.class, windows.sizeMs);
+    orders
+        .groupByKey(Grouped.with(STRING, ORDER))
+        .windowedBy(windows)
+        .emitStrategy(EmitStrategy.onWindowClose())
         .aggregate(
             Totals::none,
             (key, order, totals) -> totals.plus(order),

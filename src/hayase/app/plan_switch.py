@@ -1,0 +1,338 @@
+"""The plan that a program runs with: the one in use, or the next one, if the state can go on under it.
+
+See docs/decisions/20261125-plans-that-change.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from hayase.app.checkpoint import StoredPlan, fix_plan, stored_plan
+from hayase.compiler.build import make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import CompileOptions, compile_options, log_config
+from hayase.compiler.plan_comparison import PlanDifference, compare
+from hayase.compiler.plan_matching import following, match
+from hayase.compiler.plan_shape import PlanShape, shape_of
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import CheckpointError
+from hayase.core.records import TopicPartition
+from hayase.log.open import open_log_of_user
+from hayase.log.protocol import Log
+from hayase.query.numbered_plans import NumberedPlan, publish_plan, read_plan, with_kept_ids
+from hayase.runtime.epochs.record_retention import superseded
+from hayase.runtime.wire.app_spec import AppSpec, check_picklable, programs
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
+from hayase.task.compiled_subtopology import CompiledSubtopology
+from hayase.task.epoch_record import EpochRecord, Epochs
+from hayase.task.plan import Plan
+from hayase.topology.resolve import has_patterns
+from hayase.topology.topology import Topology
+
+_LOG = logging.getLogger("hayase.app")
+
+_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FittedPlan:
+    """A program on a checkpoint.
+
+    Attributes:
+        topology: with the ids that its sub-topologies have there.
+        compiled: every sub-topology, by those ids.
+        plan: of the program.
+        document: what is published of it, and what a later program is compared with.
+        difference: from the plan in use; `None` if it is the same, or nothing is known to compare it with.
+    """
+
+    topology: Topology
+    compiled: dict[str, CompiledSubtopology]
+    plan: Plan
+    document: NumberedPlan
+    difference: PlanDifference | None = None
+
+
+def fit_plan(
+    stored: StoredPlan | None,
+    topology: Topology,
+    topics: Mapping[str, int],
+    options: CompileOptions,
+    *,
+    threads: int,
+    num_bundles: int | None = None,
+    number: int | None = None,
+) -> FittedPlan:
+    """The plan of a program, compared with the one in use. Writes nothing.
+
+    Args:
+        stored: the plan in use.
+        topology: the program, as `StoredPlan.names` gives it.
+        topics: partition count of every source topic.
+        options: how it is compiled.
+        threads: slots, at a first start.
+        num_bundles: at a first start: see `make_plan`.
+        number: of the plan, if it is another one; default: the first that is free.
+    """
+    topology = dataclasses.replace(topology, kept=None)
+    bundles = stored.bundles_per_subtopology if stored is not None else num_bundles
+
+    def planned(kept: Topology) -> tuple[dict[str, CompiledSubtopology], Plan]:
+        compiled = compile_subtopologies(kept, options)
+        return compiled, make_plan(kept, topics, compiled, threads=threads, bundles_per_subtopology=bundles)
+
+    compiled, plan = planned(topology)
+    tasks = {name: part.partitions for name, part in plan.subtopologies.items()}
+    shape = shape_of(topology, tasks)
+    document = stored.document if stored is not None else None
+    if stored is None or document is None:
+        return FittedPlan(topology, compiled, plan, _document(plan, shape, None, 0))
+    number = stored.newest + 1 if number is None else number
+    matching = match(document.shape, shape)
+    renamed = {matching.ids[name]: count for name, count in tasks.items()}
+    shape = following(document.shape, shape_of(with_kept_ids(topology, matching.ids), renamed), number)
+    kept = with_kept_ids(topology, matching.ids, shape)
+    if kept is not topology:
+        compiled, plan = planned(kept)
+    if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape):
+        return FittedPlan(kept, compiled, plan, document)
+    difference = compare(document.shape, shape, matching.problems)
+    if topology.spark_sources or topology.spark_sinks:
+        unfit = "from_spark and to_spark have queries of their own, which are numbered behind the bundles"
+        difference = msgspec.structs.replace(difference, refused=(*difference.refused, unfit))
+    next_document = _document(plan, shape, document, number)
+    former = {*document.former_topics, *json.loads(stored.text)["topics"]} - plan.topics.keys()
+    next_document = msgspec.structs.replace(
+        next_document, former_topics=tuple(sorted(former)), plan_format=stored.plan_format
+    )
+    return FittedPlan(kept, compiled, plan, next_document, difference)
+
+
+def open_epoch(blobs: BlobStore) -> EpochRecord | None:
+    """The record of an epoch that was begun and is not through; `None` if there is none."""
+    epochs = Epochs(blobs)
+    last = max(epochs.recorded(), default=-1)
+    return epochs.record(last) if last > epochs.last_done() else None
+
+
+def program_of_open_epoch(blobs: BlobStore, fitted: FittedPlan) -> AppSpec | None:
+    """The program that began an open epoch, which it is to finish before another plan is in use.
+
+    `None` if no epoch is open, the plan is the same or cannot go on with the state anyway, or that program cannot be
+    loaded any more.
+    """
+    if fitted.difference is None or fitted.difference.refused:
+        return None
+    record = open_epoch(blobs)
+    if record is None:
+        return None
+    begun = record.checkpoint_id, record.plan_number, record.plan
+    for program in programs(blobs):
+        if (program.checkpoint_id, program.plan_number, program.plan.digest) == begun:
+            return dataclasses.replace(program, finishes=record.epoch)
+    return None
+
+
+def settle_plan(
+    blobs: BlobStore,
+    log: Log,
+    application_id: str,
+    stored: StoredPlan | None,
+    fitted: FittedPlan,
+    again: Mapping[str, int],
+    options: CompileOptions,
+    *,
+    new_names: bool,
+) -> FittedPlan:
+    """Publish the plan of a program, if it is another one and may take the place of the one in use.
+
+    It is in use when the first epoch record names it.
+
+    Args:
+        blobs: the checkpoint; the caller holds its lease.
+        log: the log.
+        application_id: of the application.
+        stored: the plan in use.
+        fitted: what `fit_plan` gave.
+        again: what it was given as `topics`.
+        options: what it was given.
+        new_names: see `fix_plan`.
+
+    Raises:
+        CheckpointError: `PLAN_CHANGED`, `OPEN_EPOCH_OF_ANOTHER_PLAN`, `UNREAD_INTERNAL_RECORDS`.
+    """
+    if fitted.difference is None:
+        if fitted.document.number == 0:
+            fix_plan(blobs, application_id, fitted.plan.to_json(), new_names=new_names)
+            if stored is None or stored.document is None:
+                publish_plan(blobs, fitted.document)
+        return fitted
+    assert stored is not None
+    if fitted.difference.refused:
+        raise refused_change(application_id, fitted.difference)
+    begun = open_epoch(blobs)
+    if begun is not None:
+        raise CheckpointError(
+            "OPEN_EPOCH_OF_ANOTHER_PLAN",
+            f"epoch {begun.epoch} was begun with another topology, and is not through; the program that began it is "
+            "not in the checkpoint, or cannot be loaded here. Start the old topology once more to finish it (`hayase "
+            f"run --to-end`), then this one; or start over with `hayase app reset {application_id}`",
+            epoch=begun.epoch,
+            application_id=application_id,
+        )
+    epochs = Epochs(blobs)
+    _check_drained(log, epochs.record(epochs.last_done()), json.loads(stored.text), fitted.difference)
+    if stored.newest > stored.number:  # a start that got no further has published one
+        same = fit_plan(
+            stored, dataclasses.replace(fitted.topology, kept=None), again, options, threads=1, number=stored.newest
+        )
+        if read_plan(blobs, stored.newest) == same.document:
+            return same
+    if not publish_plan(blobs, fitted.document):
+        raise superseded(f"plan {fitted.document.number} was published by another run")
+    _say(application_id, fitted.document.number, fitted.difference)
+    return fitted
+
+
+def refused_change(application_id: str, difference: PlanDifference) -> CheckpointError:
+    """`PLAN_CHANGED`: the program cannot go on with the state."""
+    ways = list(difference.names)
+    name_it = (
+        f"Name all of these at once (Materialized.as_, or the name of the operation), as naming one renumbers others: "
+        f"{'; '.join(ways)}. Or start"
+        if ways
+        else "Start"
+    )
+    return CheckpointError(
+        "PLAN_CHANGED",
+        f"the topology of {application_id!r} cannot go on with the state of its checkpoint: "
+        f"{'; '.join(difference.refused)}. All that differs: {shown_changes(difference)}. {name_it} the old topology; "
+        f"or start over, which gives up all stores and reads the input from its beginning: `hayase app reset "
+        f"{application_id}`; or keep both, the new one with empty stores: `-c application.id={application_id}-2`",
+        application_id=application_id,
+    )
+
+
+def shown_changes(difference: PlanDifference) -> str:
+    """What differs, in one line."""
+    changes = difference.changes
+    more = f"; and {len(changes) - _SHOWN_MAX} more" if len(changes) > _SHOWN_MAX else ""
+    return f"{'; '.join(changes[:_SHOWN_MAX]) or 'names that do not show'}{more}"
+
+
+def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
+    """Check that a topology comes to the plan in use, without a look at the log.
+
+    Patterns are not resolved, so not checked.
+
+    Raises:
+        CheckpointError: `PLAN_CHANGED`, with what differs.
+    """
+    stored = stored_plan(blobs)
+    if stored is None or has_patterns(topology):
+        return
+    topology = stored.names(topology)
+    fitted = fit_plan(stored, topology, known_topics(stored, topology), compile_options(config), threads=1)
+    if stored.document is None:
+        fix_plan(blobs, config.application_id, fitted.plan.to_json(), new_names=False)  # it has one already
+    elif fitted.difference is not None:
+        raise refused_change(
+            config.application_id,
+            msgspec.structs.replace(
+                fitted.difference, refused=fitted.difference.refused or ("another topology has begun it",)
+            ),
+        )
+
+
+def known_topics(stored: StoredPlan, topology: Topology, log: Log | None = None) -> dict[str, int]:
+    """Partition counts of the source topics: as the plan in use has them, else the log's, else 1."""
+    known = topics_of(stored)
+    read = source_topics(topology)
+    new = [topic for topic in read if topic not in known]
+    infos = log.describe(new) if log is not None and new else {}
+    return {topic: known.get(topic) or (infos[topic].partitions if topic in infos else 1) for topic in read}
+
+
+def topics_of(stored: StoredPlan) -> dict[str, int]:
+    """Partition counts of the topics that the plan in use reads."""
+    plan = json.loads(stored.text)
+    return {**plan["topics"], **plan.get("internal", {})}
+
+
+def check_change(topology: Topology, config: StreamsConfig) -> None:
+    """Check that a topology may take the place of the one that has begun a checkpoint, before that one is stopped.
+
+    Its start checks everything again. Patterns are not resolved, so not checked.
+
+    Raises:
+        CheckpointError: `PLAN_CHANGED`, with what differs.
+        ConfigError: `NOT_PICKLABLE`.
+    """
+    check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
+    stored = stored_plan(open_blobs(config.checkpoint_dir, fsync=False))
+    if stored is None or stored.document is None or has_patterns(topology):
+        return
+    topology = stored.names(topology)
+    log = open_log_of_user(log_config(config))
+    try:
+        topics = known_topics(stored, topology, log)
+    finally:
+        log.close()
+    difference = fit_plan(stored, topology, topics, compile_options(config), threads=1).difference
+    if difference is not None and difference.refused:
+        raise refused_change(config.application_id, difference)
+
+
+def _state(shape: PlanShape) -> object:
+    """What state is divided by and kept under: where that is the same, the plan's text says the rest."""
+    return {
+        name: (part.stores, part.tasks, part.clocks, part.spent, part.left)
+        for name, part in shape.subtopologies.items()
+    }
+
+
+def _document(plan: Plan, shape: PlanShape, before: NumberedPlan | None, number: int) -> NumberedPlan:
+    places = dict(before.places) if before is not None else {}
+    for bundle in plan.bundles:
+        places.setdefault(bundle.id, max(places.values(), default=-1) + 1)
+    return NumberedPlan(number, shape, json.loads(plan.to_json()) if number else {}, places=places)
+
+
+def _check_drained(
+    log: Log, record: EpochRecord | None, old: Mapping[str, Mapping[str, int]], difference: PlanDifference
+) -> None:
+    for topic in difference.renewed_internal:
+        read = record.ranges.get(topic, {}) if record is not None else {}
+        count = old.get("internal", {}).get(topic, 0)
+        ends = log.end_offsets([TopicPartition(topic, number) for number in range(count)])
+        unread = sum(max(0, end - read.get(each.partition, (0, 0))[1]) for each, end in ends.items())
+        if unread:
+            raise CheckpointError(
+                "UNREAD_INTERNAL_RECORDS",
+                f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and it "
+                "is gone, or has another meaning, in this one. Run the old program to the end of its input once more "
+                "(`hayase run --to-end`), then this one; or start over with `hayase app reset`",
+                topic=topic,
+            )
+
+
+def _say(application_id: str, number: int, difference: PlanDifference) -> None:
+    fields = {"application_id": application_id}
+    _LOG.info("the topology has changed, plan %d: %s", number, shown_changes(difference), extra=fields)
+    if difference.new_stores:
+        _LOG.warning(
+            "the topology has changed: new stores begin empty: %s", ", ".join(difference.new_stores), extra=fields
+        )
+    if difference.removed_stores:
+        _LOG.warning(
+            "the topology has changed: stores that are gone keep their rows in the checkpoint: %s",
+            ", ".join(difference.removed_stores),
+            extra=fields,
+        )

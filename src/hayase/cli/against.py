@@ -1,0 +1,103 @@
+"""What a start of a topology on a checkpoint would do: `hayase describe --against`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hayase.app.checkpoint import StoredPlan, stored_plan
+from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics, open_epoch, program_of_open_epoch, topics_of
+from hayase.app.store_schemas import schema_changes
+from hayase.cli.options import log_of
+from hayase.compiler.build import source_topics
+from hayase.compiler.options import compile_options
+from hayase.compiler.plan_comparison import PlanDifference
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError, StateError
+from hayase.log.embedded.store import FILES
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import Epochs
+from hayase.topology.topology import Topology
+
+
+def described_against(topology: Topology, config: StreamsConfig, checkpoint: str) -> tuple[list[str], bool]:
+    """What a start on a checkpoint would do, line by line, and whether it would be refused. Nothing is changed.
+
+    Args:
+        topology: with the serdes of the settings.
+        config: of the application.
+        checkpoint: its folder or URL.
+
+    Raises:
+        StateError: `NO_STATE`: no application ever started on it.
+        ConfigError, StorageError, CheckpointError: the checkpoint cannot be read.
+    """
+    blobs = open_blobs(checkpoint, fsync=False)
+    stored = stored_plan(blobs)
+    if stored is None:
+        raise StateError("NO_STATE", f"no application ever started on {checkpoint}; give its checkpoint.dir")
+    done = Epochs(blobs).last_done()
+    topology = stored.names(topology)
+    topics, guessed = _partitions(stored, topology, config)
+    fitted = fit_plan(stored, topology, topics, compile_options(config), threads=1)
+    lines = [f"Against {checkpoint} (plan {stored.number}, {done + 1} epochs done):"]
+    if guessed:
+        lines.append(f"  taken to have one partition, as the log was not asked: {', '.join(guessed)}")
+    changed, refused = _plan_lines(stored, fitted, done)
+    lines += changed
+    begun = open_epoch(blobs)
+    if not refused and begun is not None and fitted.difference is not None:
+        refused = program_of_open_epoch(blobs, fitted) is None
+        who = "REFUSED: start the old topology to finish it" if refused else "the old topology finishes it first"
+        lines.append(f"  epoch {begun.epoch} is open: {who}")
+    schemas = list(_schema_lines(blobs, fitted.topology))
+    return [*lines, *schemas], refused or bool(schemas)
+
+
+def _partitions(stored: StoredPlan, topology: Topology, config: StreamsConfig) -> tuple[Mapping[str, int], list[str]]:
+    """Partition counts of the source topics, and those that are not known."""
+    new = [t for t in source_topics(topology) if t not in topics_of(stored) and t not in topology.internal_topics]
+    if not new or (config.embedded and not any((config.log_dir / name).exists() for name in FILES)):
+        return known_topics(stored, topology), new
+    try:
+        with log_of(config) as log:
+            infos = log.describe(new)
+            return known_topics(stored, topology, log), [topic for topic in new if topic not in infos]
+    except HayaseError:
+        return known_topics(stored, topology), new
+
+
+def _plan_lines(stored: StoredPlan, fitted: FittedPlan, done: int) -> tuple[list[str], bool]:
+    difference = fitted.difference
+    if stored.document is None:
+        if fitted.plan.to_json() == stored.plain_text:
+            return ["  the topology has not changed"], False
+        return ["  REFUSED: the topology is another one; to be compared, the old one must start once more"], True
+    if difference is None:
+        return ["  the topology has not changed"], False
+    if difference.refused:
+        return [*(f"  REFUSED: {why}" for why in difference.refused), *_names(difference), *_changes(difference)], True
+    return [
+        f"  changes in place, with plan {fitted.document.number} from epoch {done + 1} on:",
+        *_changes(difference),
+        *(f"  new store {store}: begins empty" for store in difference.new_stores),
+        *(f"  store {store} is gone: its rows stay in the checkpoint" for store in difference.removed_stores),
+        *(f"  internal topic {topic} must be empty before" for topic in difference.renewed_internal),
+    ], False
+
+
+def _names(difference: PlanDifference) -> list[str]:
+    return [f"  give the name {name} (all of them at once)" for name in difference.names]
+
+
+def _changes(difference: PlanDifference) -> list[str]:
+    return [f"  {change}" for change in difference.changes]
+
+
+def _schema_lines(blobs: BlobStore, topology: Topology) -> Iterator[str]:
+    for change in schema_changes(blobs, topology):
+        how = "`hayase state migrate` rewrites them" if change.side == "value" else "they cannot be rewritten"
+        yield (
+            f"  REFUSED: {change.side}s of store {change.store} are {change.shown_old}, the program has "
+            f"{change.shown_new}: {change.reason}; {how}"
+        )

@@ -1,0 +1,102 @@
+"""`hayase connect`: a worker of connectors with its REST interface."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
+from hayase.compiler.options import log_config
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+from hayase.core.logs import configure_logging
+
+_LOG_KEYS = ("log.dir", "bootstrap.servers")
+
+
+def connect(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[CONNECTOR.json …]", help="Connectors to make or to change before the worker runs."),
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", metavar="URL", help="Where the REST interface answers; default http://127.0.0.1:8083."
+        ),
+    ] = None,
+    plugin_path: Annotated[
+        list[Path] | None,
+        typer.Option("--plugin-path", metavar="DIR", help="A folder of connectors in Python; may be repeated."),
+    ] = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Run connectors until Ctrl-C or SIGTERM, as a worker of Kafka Connect does: same settings, same REST interface.
+
+    Connectors run in threads of this process and need no Java. They are kept in the topic connect-configs: a worker
+    that starts again goes on with them. A file holds {"name": …, "config": {…}}, or the configuration alone.
+
+    For example:
+
+        hayase connect users.json -c group.id=shop
+
+        hayase connect -b localhost:9092 --config-file worker.properties --plugin-path connectors/
+    """
+    from hayase.connect.worker import ConnectWorker
+
+    settings = {**read_settings(config, config_file), **log_settings(log_dir, bootstrap_servers)}
+    if listen is not None:
+        settings["listeners"] = listen
+    if plugin_path:
+        settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
+    configure_logging()
+    log = log_config(StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)}))
+    props = {name: str(value) for name, value in settings.items() if name not in _LOG_KEYS}
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with ConnectWorker(log, props) as worker:
+        for file in files or ():
+            connector = read_connector(file)
+            worker.herder.put_config(connector["name"], connector)
+        typer.echo(f"connectors run; REST at {', '.join(worker.urls)} (Ctrl-C stops)", err=True)
+        ended.wait()
+
+
+def _of_log(settings: dict[str, object]) -> dict[str, object]:
+    """Settings that say where topics are, and how Kafka's clients connect."""
+    names = (*_LOG_KEYS, "security.protocol")
+    prefixes = ("sasl.", "ssl.truststore", "ssl.keystore", "ssl.key.password", "consumer.", "producer.", "admin.")
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in names or (name.startswith(prefixes) and ".override." not in name)
+    }
+
+
+def read_connector(file: Path) -> dict[str, str]:
+    """The configuration in a file, with its name.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no connector.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("INVALID_SETTING", f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError("INVALID_SETTING", f"{file} is no JSON: {error}") from error
+    props = found.get("config", found) if isinstance(found, dict) else None
+    if not isinstance(props, dict):
+        raise ConfigError("INVALID_SETTING", f'{file} must hold {{"name": …, "config": {{…}}}}')
+    texts = {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in props.items()}
+    name = found.get("name") or texts.get("name") or file.stem
+    return {**texts, "name": str(name)}

@@ -1,0 +1,376 @@
+"""`hayase connectors …`: connectors of a worker, by its REST interface; of Kafka Connect as well."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hayase.cli.connect import read_connector
+from hayase.cli.options import AsJson
+from hayase.core.errors import ConfigError, HayaseError
+
+connectors = typer.Typer(
+    no_args_is_help=True,
+    help="Connectors of a worker: list, create, pause, restart, offsets.",
+    rich_markup_mode=None,
+)
+
+_TIMEOUT_S = 90.0
+_WAIT_S = 0.2
+
+
+class RestError(HayaseError):
+    """A worker refused a request, or does not answer."""
+
+
+class RestClient:
+    """Asks a worker of connectors.
+
+    Args:
+        url: of its REST interface; may hold user and password.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self._headers = {"Accept": "application/json"}
+        if parts.username is not None:
+            user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+            self._headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+        host = parts.netloc.rpartition("@")[2]
+        self.url = urllib.parse.urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        if parts.scheme not in ("http", "https"):
+            raise ConfigError("INVALID_SETTING", f"--url is {url!r}; give http://HOST:PORT or https://HOST:PORT")
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a request; `None` where there is no body.
+
+        Raises:
+            RestError: `REST_REFUSED`, with the worker's text; `WORKER_AWAY`.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {**self._headers, **({} if data is None else {"Content-Type": "application/json"})}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise RestError("REST_REFUSED", _message(error), status=error.code) from error
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise RestError(
+                "WORKER_AWAY",
+                f"no worker answers at {self.url}: {reason}. Start one with `hayase connect`, or give --url",
+            ) from error
+        return json.loads(text) if text.strip() else None
+
+    def names(self) -> list[str]:
+        """Names of all connectors."""
+        found: list[str] = self.ask("GET", "/connectors")
+        return sorted(found)
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    text = error.read().decode(errors="replace")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}: {text[:200]}"
+
+
+def path_of(name: str, *more: str) -> str:
+    """The path of a connector, or of something of it."""
+    return "/".join(["/connectors", urllib.parse.quote(name, safe=""), *more])
+
+
+def _complete(context: typer.Context, incomplete: str) -> list[str]:
+    try:
+        client = RestClient(str(context.params.get("url") or _DEFAULT_URL))
+        return [name for name in client.names() if name.startswith(incomplete)]
+    except HayaseError:
+        return []
+
+
+_DEFAULT_URL = "http://127.0.0.1:8083"
+Url = Annotated[
+    str, typer.Option("--url", "-u", envvar="HAYASE_CONNECT_URL", metavar="URL", help="REST interface of the worker.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The connector.", autocompletion=_complete)]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when it has happened, or has failed.")]
+
+
+@connectors.command("list", short_help="All connectors with their states.")
+def list_connectors(url: Url = _DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Print name, kind, state and tasks of all connectors.
+
+    For example:
+
+        hayase connectors list
+
+        hayase connectors list --json -u http://connect.example:8083
+    """
+    found = RestClient(url).ask("GET", "/connectors?expand=status&expand=info")
+    if as_json:
+        for name, each in sorted(found.items()):
+            typer.echo(json.dumps({"name": name, **each}))
+        return
+    table = _table("name", "type", "state", "tasks", "class")
+    for name, each in sorted(found.items()):
+        status, info = each["status"], each["info"]
+        tasks = ", ".join(task["state"] for task in status["tasks"])
+        table.add_row(name, info["type"], status["connector"]["state"], tasks, info["config"]["connector.class"])
+    _show(table)
+
+
+@connectors.command(short_help="Make a connector, or change one that exists.")
+def create(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help='{"name": …, "config": {…}}, or the configuration.')],
+    url: Url = _DEFAULT_URL,
+    wait: Wait = False,
+) -> None:
+    """Make a connector from a JSON file; one of that name gets the new configuration.
+
+    For example:
+
+        hayase connectors create users.json --wait
+    """
+    client = RestClient(url)
+    config = read_connector(file)
+    name = config["name"]
+    existed = name in client.names()
+    client.ask("PUT", path_of(name, "config"), config)
+    typer.echo(f"{'changed' if existed else 'created'} {name}")
+    if wait:
+        _wait_for(client, name, "RUNNING")
+
+
+@connectors.command(short_help="Check a configuration, key by key.")
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help='{"name": …, "config": {…}}, or the configuration.')],
+    url: Url = _DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Check a configuration without making a connector; the exit code is 1 if it has errors.
+
+    For example:
+
+        hayase connectors validate users.json
+    """
+    config = read_connector(file)
+    plugin = urllib.parse.quote(config.get("connector.class", ""), safe="")
+    found = RestClient(url).ask("PUT", f"/connector-plugins/{plugin}/config/validate", config)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        for each in found["configs"]:
+            for error in each["value"]["errors"]:
+                typer.echo(f"{each['value']['name']}: {error}")
+        typer.echo("no errors" if not found["error_count"] else f"{found['error_count']} errors")
+    if found["error_count"]:
+        raise typer.Exit(1)
+
+
+@connectors.command(short_help="States of a connector and its tasks, with reasons.")
+def status(name: Name, url: Url = _DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Print the states of a connector and of its tasks, and why a failed one failed.
+
+    For example:
+
+        hayase connectors status users
+    """
+    found = RestClient(url).ask("GET", path_of(name, "status"))
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = _table("", "state", "worker")
+    table.add_row(name, found["connector"]["state"], found["connector"]["worker_id"])
+    for task in found["tasks"]:
+        table.add_row(f"task {task['id']}", task["state"], task["worker_id"])
+    _show(table)
+    for part in (found["connector"], *found["tasks"]):
+        if part.get("trace"):
+            typer.echo(part["trace"].rstrip())
+
+
+@connectors.command(short_help="Stop polling and writing; tasks stay.")
+def pause(name: Name, url: Url = _DEFAULT_URL, wait: Wait = False) -> None:
+    """Pause a connector: its tasks keep what they have, and neither poll nor write.
+
+    For example:
+
+        hayase connectors pause users
+    """
+    _set_state(url, name, "pause", "PAUSED", wait)
+
+
+@connectors.command(short_help="Go on after pause or stop.")
+def resume(name: Name, url: Url = _DEFAULT_URL, wait: Wait = False) -> None:
+    """Let a connector go on that was paused or stopped.
+
+    For example:
+
+        hayase connectors resume users --wait
+    """
+    _set_state(url, name, "resume", "RUNNING", wait)
+
+
+@connectors.command(short_help="End the tasks; the configuration stays.")
+def stop(name: Name, url: Url = _DEFAULT_URL, wait: Wait = False) -> None:
+    """Stop a connector: its tasks end, its offsets can be changed.
+
+    For example:
+
+        hayase connectors stop users --wait
+    """
+    _set_state(url, name, "stop", "STOPPED", wait)
+
+
+@connectors.command(short_help="Restart a connector, with its tasks.")
+def restart(
+    name: Name,
+    only_failed: Annotated[bool, typer.Option("--only-failed", help="Only what has failed.")] = False,
+    task: Annotated[int | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Restart a connector and its tasks.
+
+    For example:
+
+        hayase connectors restart users --only-failed
+
+        hayase connectors restart users --task 0
+    """
+    client = RestClient(url)
+    if task is not None:
+        client.ask("POST", path_of(name, "tasks", str(task), "restart"))
+    else:
+        client.ask("POST", path_of(name, "restart") + f"?includeTasks=true&onlyFailed={str(only_failed).lower()}")
+    typer.echo(f"restarted {name}")
+
+
+@connectors.command(short_help="Show, set or forget the offsets of a connector.")
+def offsets(
+    name: Name,
+    set_from: Annotated[
+        Path | None,
+        typer.Option("--set", metavar="FILE", help='Offsets to set: {"offsets": [{"partition": …, "offset": …}]}.'),
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Forget all offsets: the connector begins again.")] = False,
+    url: Url = _DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Show the offsets of a connector, or change those of a stopped one.
+
+    For example:
+
+        hayase connectors offsets users
+
+        hayase connectors offsets users --json > offsets.json
+
+        hayase connectors offsets users --set offsets.json
+    """
+    client, path = RestClient(url), path_of(name, "offsets")
+    if reset:
+        typer.echo(client.ask("DELETE", path)["message"])
+        return
+    if set_from is not None:
+        typer.echo(client.ask("PATCH", path, json.loads(set_from.read_text(encoding="utf-8")))["message"])
+        return
+    found = client.ask("GET", path)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = _table("partition", "offset")
+    for each in found["offsets"]:
+        table.add_row(json.dumps(each["partition"]), json.dumps(each["offset"]))
+    _show(table)
+
+
+@connectors.command(short_help="End a connector and forget its configuration.")
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Delete a connector; its topics and offsets stay.
+
+    For example:
+
+        hayase connectors delete users
+    """
+    client = RestClient(url)
+    client.ask("GET", path_of(name))
+    if not yes:
+        typer.confirm(f"Delete connector {name!r}?", abort=True)
+    client.ask("DELETE", path_of(name))
+    typer.echo(f"deleted {name}")
+
+
+@connectors.command(short_help="The connectors that a worker can run.")
+def plugins(
+    every: Annotated[bool, typer.Option("--all", help="Transforms, predicates and converters as well.")] = False,
+    url: Url = _DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Print the classes of connectors that a worker has.
+
+    For example:
+
+        hayase connectors plugins --all
+    """
+    found = RestClient(url).ask("GET", f"/connector-plugins?connectorsOnly={str(not every).lower()}")
+    if as_json:
+        for each in found:
+            typer.echo(json.dumps(each))
+        return
+    table = _table("class", "type", "version", "delivery")
+    for each in found:
+        table.add_row(each["class"], each["type"], each.get("version") or "", each.get("delivery", ""))
+    _show(table)
+
+
+def _set_state(url: str, name: str, action: str, wanted: str, wait: bool) -> None:
+    client = RestClient(url)
+    client.ask("PUT", path_of(name, action))
+    if wait:
+        _wait_for(client, name, wanted)
+    else:
+        typer.echo(f"asked {name} to {action}")
+
+
+def _wait_for(client: RestClient, name: str, wanted: str, now: Callable[[], float] = time.monotonic) -> None:
+    deadline = now() + _TIMEOUT_S
+    while now() < deadline:
+        found = client.ask("GET", path_of(name, "status"))
+        states = [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
+        if "FAILED" in states:
+            traces = [part["trace"] for part in (found["connector"], *found["tasks"]) if part.get("trace")]
+            raise RestError("CONNECTOR_FAILED", f"{name} failed: {traces[0].strip().splitlines()[-1]}", connector=name)
+        if set(states) == {wanted} and (wanted != "RUNNING" or len(states) > 1):
+            typer.echo(f"{name}: {wanted}")
+            return
+        time.sleep(_WAIT_S)
+    raise RestError(
+        "NO_ANSWER", f"{name} is not {wanted} after {_TIMEOUT_S:g} s: see `hayase connectors status {name}`"
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _show(table: Table) -> None:
+    Console().print(table)

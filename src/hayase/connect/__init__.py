@@ -1,0 +1,1 @@
+"""Kafka Connect in Python: connectors that move data between topics and other systems, exactly once."""

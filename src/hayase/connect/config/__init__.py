@@ -1,0 +1,1 @@
+"""Definitions of configurations: keys, types, defaults, validators, recommenders."""

@@ -1,0 +1,1 @@
+"""Generated records, for trying things out."""

@@ -1,0 +1,181 @@
+"""`FileSink`: records as files of a folder or bucket, each range of offsets once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import at_least, non_empty, one_of
+from hayase.connect.contracts import Props, RangeNumber, RepeatableSinkTask, SinkConnector, SinkDelivery
+from hayase.connect.exceptions import DataError, RetriableError
+from hayase.connect.files.formats import FileFormat, check_row, file_bytes
+from hayase.connect.model import SinkRecord
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_MANIFESTS = "_manifests"  # readers of folders leave out names with an underscore
+_SUFFIXES = {FileFormat.LINES: "txt", FileFormat.CSV: "csv", FileFormat.JSON: "json", FileFormat.PARQUET: "parquet"}
+
+
+def _definition() -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "path", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
+            documentation="Folder of the files, as /data/out or s3://bucket/out.",
+        )
+        .define(
+            "format", ConfigType.STRING, "json", one_of(*FileFormat, ignore_case=True), Importance.HIGH,
+            "Format of the files: lines of text, csv with a header, json (an object a line), parquet.",
+        )
+        .define(
+            "partition.time.format", ConfigType.STRING, "", None, Importance.MEDIUM,
+            "Folder by the record's time in UTC, as year=%Y/month=%m/day=%d.",
+        )
+        .define(
+            "partition.fields", ConfigType.LIST, [], None, Importance.MEDIUM,
+            "Fields of the value that make a folder each, as city=Oslo.",
+        )
+        .define(
+            "range.records", ConfigType.INT, 50_000, at_least(1), Importance.MEDIUM,
+            "How many records of a partition files are made of at most.",
+        )
+        .define(
+            "range.interval.ms", ConfigType.LONG, 10_000, at_least(0), Importance.MEDIUM,
+            "How long records wait for further ones before files are made.",
+        )
+    )  # fmt: skip
+
+
+class FileSinkConnector(SinkConnector):
+    """Writes files, exactly once: each is named by topic, partition and number of its range."""
+
+    delivery: ClassVar[SinkDelivery] = SinkDelivery.REPEATABLE
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def start(self, props: Props) -> None:
+        """See `Connector.start`."""
+        self._props = dict(props)
+
+    def task_class(self) -> type[RepeatableSinkTask]:
+        """See `Connector.task_class`."""
+        return FileSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """As many tasks as allowed."""
+        return [dict(self._props) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """See `Connector.stop`."""
+
+
+class FileSinkTask(RepeatableSinkTask):
+    """Writes the files of ranges, then a manifest that names them: the first manifest of a range counts."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`."""
+        import fsspec.core
+
+        config = TypedConfig(_definition(), props)
+        self._files, folder = fsspec.core.url_to_fs(config.string("path"))
+        self._folder = folder.rstrip("/")
+        self._format = FileFormat(config.string("format").lower())
+        self._time_format = config.string("partition.time.format")
+        self._fields = config.list("partition.fields")
+
+    def write(self, ranges: Sequence[RangeNumber]) -> None:
+        """See `RepeatableSinkTask.write`."""
+        try:
+            for number in ranges:
+                self._write_range(number)
+        except OSError as error:
+            raise RetriableError("FILES_AWAY", f"files cannot be written to {self._folder}: {error}") from error
+
+    def _write_range(self, numbered: RangeNumber) -> None:
+        part = numbered.range
+        if not part.records:
+            return
+        where = part.partition
+        name = f"{where.topic}+{where.partition}+{numbered.number:010d}"
+        manifest = f"{self._folder}/{_MANIFESTS}/{self.context.connector}/{name}-{where.topic_id}.json"
+        if self._files.exists(manifest):
+            return
+        by_folder: dict[str, list[SinkRecord]] = {}
+        for record in part.records:
+            folder = self._folder_or_refusal(record)
+            if folder is not None:
+                by_folder.setdefault(folder, []).append(record)
+        files: list[str] = []
+        for folder, records in by_folder.items():
+            path = f"{folder}{name}.{_SUFFIXES[self._format]}"
+            data = file_bytes([each.value for each in records], self._format)
+            create_file(self._files, f"{self._folder}/{path}", data)
+            files.append(path)
+        described = {"files": files, "start": part.start, "end": part.end, "records": len(part.records)}
+        create_file(self._files, manifest, json.dumps(described).encode())
+
+    def _folder_or_refusal(self, record: SinkRecord) -> str | None:
+        """The folder of a record; `None` if it cannot be a row, and that is tolerated."""
+        try:
+            if self._format in (FileFormat.CSV, FileFormat.PARQUET):
+                check_row(record.value)
+            return self._folder_of(record)
+        except DataError as error:
+            if self.context.errant_record_reporter is None:
+                raise
+            self.context.errant_record_reporter.report(record, error)
+            return None
+
+    def _folder_of(self, record: SinkRecord) -> str:
+        folders: list[str] = []
+        if self._time_format:
+            time = dt.datetime.fromtimestamp((record.timestamp_ms or 0) / 1000, dt.UTC)
+            folders.append(time.strftime(self._time_format).strip("/"))
+        for field in self._fields:
+            value = record.value.get(field) if isinstance(record.value, dict) else None
+            if value is None:
+                raise DataError(
+                    "NO_PARTITION_FIELD",
+                    f"the value has no field {field!r}, which partition.fields names",
+                    topic=record.topic,
+                    offset=record.kafka_offset,
+                )
+            folders.append(f"{field}={str(value).replace('/', '_')}")
+        return "".join(f"{folder}/" for folder in folders)
+
+    def stop(self) -> None:
+        """See `Task.stop`."""
+
+
+def create_file(files: AbstractFileSystem, path: str, data: bytes) -> bool:
+    """Make a file if there is none of its name, whole or not at all; whether it was made."""
+    files.makedirs(path.rpartition("/")[0], exist_ok=True)
+    if "file" not in files.protocol:
+        try:
+            files.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+    temporary = f"{path.rpartition('/')[0]}/_{uuid.uuid4().hex}"
+    try:
+        with open(temporary, "xb") as file:  # noqa: PTH123 - the path is that of fsspec
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)  # noqa: PTH108
+    return True

@@ -1,0 +1,72 @@
+"""`FileStreamSink`: records as lines of one file, as Kafka's connector of that name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hayase.connect.config.config_def import ConfigDef, Importance
+from hayase.connect.config.types import ConfigType
+from hayase.connect.contracts import Props, SinkConnector, SinkTask
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.model import SinkRecord
+from hayase.core.records import TopicPartition
+
+
+def _definition() -> ConfigDef:
+    return ConfigDef().define("file", ConfigType.STRING, None, None, Importance.HIGH, "Path of the file.")
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """Appends a line to a file for each record, at least once."""
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def start(self, props: Props) -> None:
+        """See `Connector.start`."""
+        self._props = dict(props)
+
+    def task_class(self) -> type[SinkTask]:
+        """See `Connector.task_class`."""
+        return FileStreamSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """As many tasks as allowed; appends of several tasks to one file do not mix."""
+        return [dict(self._props) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """See `Connector.stop`."""
+
+    def alter_offsets(self, props: Props, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Nothing is kept but the offsets of the consumer group."""
+        return True
+
+
+class FileStreamSinkTask(SinkTask):
+    """Appends lines."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`."""
+        file = props.get("file")
+        if not file:
+            raise ConnectError("NO_FILE", "file is not set; give a path")
+        self._file = Path(file).open("ab", buffering=1 << 16)  # noqa: SIM115 - closed by stop
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Append the values, as text."""
+        lines = [f"{'null' if record.value is None else record.value}\n" for record in records]
+        self._file.write("".join(lines).encode())
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything durable."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def stop(self) -> None:
+        """See `Task.stop`."""
+        if hasattr(self, "_file"):
+            self._file.close()

@@ -1,0 +1,134 @@
+"""Formats of files: rows out of bytes, and bytes of rows."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, BinaryIO
+
+from hayase.connect.exceptions import DataError
+
+
+class FileFormat(StrEnum):
+    """Formats of files."""
+
+    LINES = "lines"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def read_rows(file: BinaryIO, file_format: FileFormat) -> Iterator[object]:
+    """The rows of a file: text of lines, mappings of the others.
+
+    A row that cannot be read comes as a `DataError`, so that the rows behind it can be read all the same.
+
+    Raises:
+        DataError: the file as a whole cannot be read.
+    """
+    if file_format is FileFormat.PARQUET:
+        yield from _parquet_rows(file)
+        return
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="strict", newline="")
+    try:
+        if file_format is FileFormat.CSV:
+            yield from _csv_rows(text)
+        else:
+            for line in text:
+                yield _json_row(line) if file_format is FileFormat.JSON else line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise DataError("FILE_DAMAGED", f"the file is no text in UTF-8: {error}") from error
+
+
+def _json_row(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        return DataError("ROW_DAMAGED", f"a line is no JSON: {error}")
+
+
+def _csv_rows(text: io.TextIOWrapper) -> Iterator[object]:
+    rows = csv.reader(text, strict=True)
+    try:
+        names = next(rows, None)
+        if names is None:
+            return
+        for row in rows:
+            if len(row) == len(names):
+                yield dict(zip(names, row, strict=True))
+            elif row:
+                yield DataError("ROW_DAMAGED", f"a row has {len(row)} fields, the header {len(names)}")
+    except csv.Error as error:
+        raise DataError("FILE_DAMAGED", f"the file is no CSV: {error}") from error
+
+
+def _parquet_rows(file: BinaryIO) -> Iterator[object]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(file).iter_batches():
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError("FILE_DAMAGED", f"the file is no Parquet: {error}") from error
+
+
+def file_bytes(rows: Sequence[object], file_format: FileFormat) -> bytes:
+    """The bytes of a file with these rows.
+
+    Raises:
+        DataError: `NO_ROW`: a row is no mapping, which CSV and Parquet need.
+    """
+    if file_format is FileFormat.LINES:
+        return "".join(f"{'null' if row is None else row}\n" for row in rows).encode()
+    if file_format is FileFormat.JSON:
+        return "".join(json.dumps(row, default=json_value, ensure_ascii=False) + "\n" for row in rows).encode()
+    mappings = [check_row(row) for row in rows]
+    if file_format is FileFormat.CSV:
+        names = list(dict.fromkeys(name for row in mappings for name in row))
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(mappings)
+        return text.getvalue().encode()
+    return _parquet_bytes(mappings)
+
+
+def _parquet_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    try:
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), sink)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError("NO_COLUMN", f"the values of a field have different types: {error}") from error
+    return sink.getvalue()
+
+
+def check_row(row: object) -> Mapping[str, Any]:
+    """The row as a mapping; raises `DataError` `NO_ROW` if it is none."""
+    if isinstance(row, dict):
+        return row
+    raise DataError(
+        "NO_ROW",
+        f"a value of class {type(row).__name__} is no row: csv and parquet need a struct, or a map without a schema. "
+        "HoistField makes one of a single value; tombstones can be dropped by Filter with RecordIsTombstone",
+    )
+
+
+def json_value(value: object) -> object:
+    """What JSON has for a value that it does not know."""
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    raise DataError("NO_ROW", f"a value of class {type(value).__name__} cannot be written as JSON")

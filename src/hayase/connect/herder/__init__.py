@@ -1,0 +1,1 @@
+"""The herder: configurations, states and tasks of a worker's connectors."""

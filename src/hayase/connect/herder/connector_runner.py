@@ -1,0 +1,368 @@
+"""Brings one connector to the state that its user asks for: a thread that starts, stops and fences."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hayase.connect.connector_parts import connector_class
+from hayase.connect.connector_validation import typed_config
+from hayase.connect.contracts import Connector, SinkConnector, SinkPartition
+from hayase.connect.exceptions import RetriableError
+from hayase.connect.generations import Generations
+from hayase.connect.herder.environment import WorkerEnvironment
+from hayase.connect.herder.generation_plan import plan_generation, plan_task_restart, task_configs
+from hayase.connect.herder.states import State, Status, TargetState
+from hayase.connect.herder.stores import ConfigStore, StatusStore, StoredConnector
+from hayase.connect.herder.task_loops import TaskSpec, start_task
+from hayase.connect.herder.task_thread import TaskThread
+from hayase.connect.herder.topics_of_sink import sink_partitions
+from hayase.core.errors import LogError
+
+_LOG = logging.getLogger(__name__)
+_LOOK_S = 2.0
+"""How often references and the topics of a sink are looked at."""
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 10.0
+
+
+@dataclass(slots=True)
+class _Wishes:
+    """What was asked for since the last look."""
+
+    props: dict[str, str] | None = None
+    restart_connector: bool = False
+    restart_tasks: set[int] = field(default_factory=set)
+    reconfigure: bool = False
+    delete: bool = False
+    close: bool = False
+
+
+class ConnectorRunner:
+    """Runs one connector with its tasks.
+
+    Args:
+        name: of the connector.
+        stored: its configuration and target state.
+        env: of the worker.
+        configs: keeps configurations of tasks.
+        statuses: keeps states.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stored: StoredConnector,
+        env: WorkerEnvironment,
+        configs: ConfigStore,
+        statuses: StatusStore,
+    ) -> None:
+        self.name = name
+        self.stored = stored
+        self.topics: set[str] = set()
+        self.status = Status(State.UNASSIGNED, env.worker_id)
+        self.task_statuses: dict[int, Status] = {}
+        self.working = threading.RLock()
+        """Held while the connector is started or stopped, and while its offsets are changed."""
+        self._env = env
+        self._configs = configs
+        self._statuses = statuses
+        self._generations = Generations(env.log, env.config.group)
+        self._generation = 0
+        self._wishes = _Wishes(props=dict(stored.props))
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._connector: Connector | None = None
+        self._resolved: dict[str, str] = {}
+        self._running_props: dict[str, str] | None = None
+        self._tasks: dict[int, TaskThread] = {}
+        self._specs: dict[int, TaskSpec] = {}
+        self._partitions: list[SinkPartition] = []
+        self._stale = False
+        self._thread = threading.Thread(target=self._run, name=f"connector-{name}", daemon=True)
+
+    # what others ask for
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def reconfigure(self, props: Mapping[str, str]) -> None:
+        """Run with another configuration."""
+        with self._lock:
+            self.stored.props = dict(props)
+            self._wishes.props = dict(props)
+        self._wake.set()
+
+    def set_target(self, target: TargetState) -> None:
+        """Start, pause or stop."""
+        with self._lock:
+            self.stored.target = target
+        self._wake.set()
+
+    def restart(self, *, connector: bool, tasks: set[int]) -> None:
+        """Restart the connector, or tasks."""
+        with self._lock:
+            self._wishes.restart_connector |= connector
+            self._wishes.restart_tasks |= tasks
+        for task in tasks:
+            self._set_task_status(task, State.RESTARTING)
+        if connector:
+            self._set_status(State.RESTARTING)
+        self._wake.set()
+
+    def request_task_reconfiguration(self) -> None:
+        """See `ConnectorContext`."""
+        with self._lock:
+            self._wishes.reconfigure = True
+        self._wake.set()
+
+    def raise_error(self, error: Exception) -> None:
+        """See `ConnectorContext`."""
+        self._set_status(State.FAILED, "".join(traceback.format_exception(error)))
+
+    def delete(self) -> None:
+        """End and forget; `join` waits for it."""
+        with self._lock:
+            self._wishes.delete = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """End with the worker; `join` waits for it."""
+        with self._lock:
+            self._wishes.close = True
+        self._wake.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the end."""
+        self._thread.join(timeout_s)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is stopped and no task is left; asked with `working` held."""
+        return self.stored.target is TargetState.STOPPED and not self._tasks and self._connector is None
+
+    def metrics(self) -> dict[int, dict[str, float]]:
+        """Metrics of each task."""
+        return {task: thread.metrics() for task, thread in dict(self._tasks).items()}
+
+    # the thread
+
+    def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            wishes = self._take_wishes()
+            try:
+                with self.working:
+                    if wishes.delete or wishes.close:
+                        self._end(forget=wishes.delete)
+                        return
+                    self._reconcile(wishes)
+                pause_s, wait_s = _FIRST_PAUSE_S, _LOOK_S
+            except (RetriableError, LogError) as error:
+                _LOG.warning("connector %s waits and tries again: %s", self.name, error)
+                self._set_status(State.UNASSIGNED, f"waiting, tried again in {pause_s:g} s: {error}")
+                self._give_back(wishes)
+                wait_s, pause_s = pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
+            except Exception as error:  # whatever a plug-in raises
+                _LOG.exception("connector %s failed", self.name)
+                self._set_status(State.FAILED, "".join(traceback.format_exception(error)))
+                wait_s = _LOOK_S
+            self._wake.wait(wait_s)
+
+    def _take_wishes(self) -> _Wishes:
+        with self._lock:
+            wishes, self._wishes = self._wishes, _Wishes()
+            self._wake.clear()
+            return wishes
+
+    def _give_back(self, wishes: _Wishes) -> None:
+        with self._lock:
+            now = self._wishes
+            now.props = now.props if now.props is not None else wishes.props
+            now.restart_connector |= wishes.restart_connector
+            now.restart_tasks |= wishes.restart_tasks
+            now.reconfigure |= wishes.reconfigure
+            now.delete |= wishes.delete
+            now.close |= wishes.close
+
+    def _reconcile(self, wishes: _Wishes) -> None:
+        target = self.stored.target
+        if target is TargetState.STOPPED:
+            self._stop_all()
+            return
+        changed = wishes.props is not None or self._references_changed()
+        if target is TargetState.PAUSED:
+            self._pause(changed)
+        else:
+            self._resume(changed, wishes)
+        for task in sorted(wishes.restart_tasks & self._specs.keys()):
+            self._restart_task(task)
+
+    def _references_changed(self) -> bool:
+        """Whether a secret has changed, and the connector wants to be restarted for that."""
+        props = self._running_props
+        if props is None or self._connector is None or props.get("config.action.reload", "restart") != "restart":
+            return False
+        return self._env.references.resolved(props) != self._resolved
+
+    def _pause(self, changed: bool) -> None:
+        for thread in self._tasks.values():
+            thread.pause()
+        self._stop_connector()
+        self._stale |= changed  # the next start is with the new configuration
+        self._set_status(State.PAUSED)
+
+    def _resume(self, changed: bool, wishes: _Wishes) -> None:
+        changed |= self._stale
+        asked = changed or wishes.restart_connector
+        if self.status.state is State.FAILED and not asked and not wishes.reconfigure:
+            return
+        if self._connector is None or asked:
+            self._stop_connector()
+            self._start_connector()
+            self._set_status(State.RUNNING)
+            wishes.reconfigure = True
+        partitions = self._sink_partitions()
+        if changed or wishes.reconfigure or partitions != self._partitions:
+            self._configure_tasks(partitions, always=changed)
+        self._stale = False
+        self._set_status(State.RUNNING)
+        for thread in self._tasks.values():
+            thread.resume()
+
+    # the connector
+
+    def _start_connector(self) -> None:
+        props = dict(self.stored.props)
+        self._resolved = self._env.references.resolved(props)
+        connector = connector_class(self._env.plugins, self._resolved)()
+        connector.initialize(self)
+        try:
+            connector.start(self._resolved)
+        except BaseException:
+            connector.stop()
+            raise
+        self._connector = connector
+        self._running_props = props
+
+    def _stop_connector(self) -> None:
+        connector, self._connector = self._connector, None
+        if connector is not None:
+            try:
+                connector.stop()
+            except Exception:  # it is let go of in any case
+                _LOG.exception("connector %s: stop failed", self.name)
+
+    # its tasks
+
+    def _sink_partitions(self) -> list[SinkPartition]:
+        if not isinstance(self._connector, SinkConnector):
+            return []
+        return sink_partitions(self._env, typed_config(type(self._connector), self._resolved))
+
+    def _configure_tasks(self, partitions: list[SinkPartition], *, always: bool) -> None:
+        """Ask the connector for its tasks, and run them if they are others than before."""
+        connector = self._connector
+        assert connector is not None
+        configs = task_configs(self.name, connector, self._resolved)
+        if not always and self._tasks and configs == self.stored.tasks and partitions == self._partitions:
+            return
+        self._stop_tasks()
+        self._generation, self._specs = plan_generation(
+            self._env, self.name, connector, self._resolved, configs, partitions, self._topic_used
+        )
+        self._partitions = partitions
+        self.stored.tasks = configs
+        self._configs.put_tasks(self.name, configs)
+        for task in range(len(configs), max(self.task_statuses, default=-1) + 1):
+            self._forget_task(task)
+        for task in self._specs:
+            self._start_task(task)
+
+    def _start_task(self, task: int) -> None:
+        spec = self._specs[task]
+        self._set_task_status(task, State.UNASSIGNED)
+        thread = TaskThread(
+            f"task-{self.name}-{task}",
+            lambda sleep: start_task(self._env, spec, sleep),
+            lambda state, trace: self._set_task_status(task, state, trace),
+        )
+        self._tasks[task] = thread
+        thread.start(paused=self.stored.target is TargetState.PAUSED)
+
+    def _restart_task(self, task: int) -> None:
+        """Restart one task, in a generation of its own: the others go on."""
+        self._stop_threads({task: self._tasks.pop(task)} if task in self._tasks else {})
+        self._specs[task] = plan_task_restart(self._env, self._specs[task])
+        self._start_task(task)
+
+    def _topic_used(self, task: int, topic: str) -> None:
+        if topic not in self.topics and self._env.config.bool("topic.tracking.enable"):
+            self.topics.add(topic)
+            self._statuses.add_topic(self.name, task, topic)
+
+    def _stop_tasks(self) -> None:
+        threads, self._tasks = self._tasks, {}
+        self._stop_threads(threads)
+
+    def _stop_threads(self, threads: Mapping[int, TaskThread]) -> None:
+        for thread in threads.values():
+            thread.request_stop()
+        deadline = time.monotonic() + self._env.config.int("task.shutdown.graceful.timeout.ms") / 1000
+        for task, thread in threads.items():
+            if not thread.join(max(0.0, deadline - time.monotonic())):
+                _LOG.warning("task %s-%d does not end in time; it is fenced and left alone", self.name, task)
+                thread.abandon()
+
+    def _stop_all(self) -> None:
+        if self._connector is None and not self._tasks and self.status.state is State.STOPPED:
+            return
+        self._stop_tasks()
+        self._stop_connector()
+        self._generation = self._generations.begin(self.name, ())
+        self._specs, self._partitions, self._running_props = {}, [], None
+        if self.stored.tasks:
+            self.stored.tasks = []
+            self._configs.put_tasks(self.name, [])
+        for task in list(self.task_statuses):
+            self._forget_task(task)
+        self._set_status(State.STOPPED)
+
+    def _end(self, *, forget: bool) -> None:
+        self._stop_tasks()
+        self._stop_connector()
+        if forget:
+            self._generations.begin(self.name, ())
+            for task in list(self.task_statuses):
+                self._forget_task(task)
+            self._statuses.put(self.name, None, None)
+            self._statuses.remove_topics(self.name, sorted(self.topics))
+
+    # states
+
+    def _set_status(self, state: State, trace: str | None = None) -> None:
+        status = Status(state, self._env.worker_id, self._generation, trace)
+        if status != self.status:
+            self.status = status
+            self._keep(None, status)
+
+    def _set_task_status(self, task: int, state: State, trace: str | None = None) -> None:
+        if state is State.STOPPED:  # of a thread that is replaced, or goes with its connector
+            return
+        self.task_statuses[task] = Status(state, self._env.worker_id, self._generation, trace)
+        self._keep(task, self.task_statuses[task])
+
+    def _forget_task(self, task: int) -> None:
+        self.task_statuses.pop(task, None)
+        self._keep(task, None)
+
+    def _keep(self, task: int | None, status: Status | None) -> None:
+        try:
+            self._statuses.put(self.name, task, status)
+        except LogError as error:  # the state is known here; the topic shows it to others
+            _LOG.warning("a state of the connector %s is not kept: %s", self.name, error)

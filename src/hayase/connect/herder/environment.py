@@ -1,0 +1,93 @@
+"""What connectors of a worker share: its configuration, plug-ins, the log."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hayase.connect.config.references import ReferencePolicy
+from hayase.connect.config.worker_config import WorkerConfig
+from hayase.connect.plugins import Plugins
+from hayase.core.errors import ConfigError
+from hayase.core.time import Clock
+from hayase.log.open import open_log
+from hayase.log.protocol import Log, LogConfig
+
+OVERRIDES = {"source": "producer.override.", "sink": "consumer.override."}
+_PRINCIPAL = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+_HANDLED = ("auto.offset.reset", "max.poll.records")
+"""Overrides that the loops of sinks act on themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnvironment:
+    """What connectors of a worker share.
+
+    Attributes:
+        config: of the worker.
+        plugins: which classes there are.
+        references: which secrets may be read.
+        log_config: how to open the log.
+        log: opened; for the herder, and on the embedded log for tasks as well.
+        worker_id: `host:port` of the REST interface.
+        clock: wall clock.
+    """
+
+    config: WorkerConfig
+    plugins: Plugins
+    references: ReferencePolicy
+    log_config: LogConfig
+    log: Log
+    worker_id: str
+    clock: Clock
+
+    @property
+    def durable(self) -> bool:
+        """Whether what the log has acknowledged survives a power loss."""
+        return self.log_config.kind != "embedded" or self.log_config.options.get("fsync", "true") == "true"
+
+    def open_task_log(self, overrides: Mapping[str, str]) -> Log:
+        """The log for one task: clients of its own on Kafka, with its overrides; the shared one on the embedded log.
+
+        Args:
+            overrides: settings of Kafka's clients, with the prefix `producer.` or `consumer.`.
+        """
+        if self.log_config.kind == "embedded":
+            return self.log
+        return open_log(dataclasses.replace(self.log_config, options={**self.log_config.options, **overrides}))
+
+    def close_task_log(self, log: Log) -> None:
+        """Let go of a task's log."""
+        if log is not self.log:
+            log.close()
+
+    def overrides(self, props: Mapping[str, str], kind: str) -> dict[str, str]:
+        """The `producer.override.…` or `consumer.override.…` of a connector, as options of the log.
+
+        Args:
+            props: configuration of the connector.
+            kind: `source` or `sink`.
+
+        Raises:
+            ConfigError: `OVERRIDE_NOT_ALLOWED`, by `connector.client.config.override.policy`.
+        """
+        prefix = OVERRIDES[kind]
+        client = prefix.partition(".")[0]
+        given = {name.removeprefix(prefix): value for name, value in props.items() if name.startswith(prefix)}
+        policy = self.config.string("connector.client.config.override.policy")
+        allowed = {
+            "All": set(given),
+            "None": set(),
+            "Principal": set(_PRINCIPAL),
+            "Allowlist": set(self.config.list("connector.client.config.allowlist")),
+        }[policy]
+        for name in given:
+            if name not in allowed:
+                raise ConfigError(
+                    "OVERRIDE_NOT_ALLOWED",
+                    f"{prefix}{name}: the worker's connector.client.config.override.policy is {policy}, which does not "
+                    "allow it",
+                    setting=prefix + name,
+                )
+        return {f"{client}.{name}": value for name, value in given.items() if name not in _HANDLED}

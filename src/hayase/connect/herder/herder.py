@@ -1,0 +1,396 @@
+"""`Herder`: what can be asked of a worker, by the REST interface, the command line or SQL."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Mapping, Sequence
+
+from hayase.connect.config.config_def import ConfigDef
+from hayase.connect.config.connector_config import sink_config, source_config
+from hayase.connect.connector_parts import connector_class
+from hayase.connect.connector_validation import ConfigInfos, ConnectorValidator, key_json, masked, unmasked
+from hayase.connect.contracts import SinkConnector, SinkDelivery, SourceConnector
+from hayase.connect.herder.connector_runner import ConnectorRunner
+from hayase.connect.herder.environment import WorkerEnvironment
+from hayase.connect.herder.offset_changes import OffsetChanges
+from hayase.connect.herder.states import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    State,
+    Status,
+    TargetState,
+)
+from hayase.connect.herder.stores import ConfigStore, KeyedTopic, StatusStore, StoredConnector
+from hayase.connect.plugins import CONNECTOR_TYPES, PluginType
+from hayase.core.errors import ConfigError
+
+_LOG = logging.getLogger(__name__)
+_END_S = 30.0
+Json = dict[str, object]
+
+
+class Herder:
+    """The connectors of a worker. Thread-safe.
+
+    Args:
+        env: of the worker.
+
+    Example:
+        A herder begins with what the topic of configurations holds:
+
+            herder = Herder(env)
+            herder.start()
+            herder.create({"name": "lines", "connector.class": "FileStreamSource", ...})
+            herder.status("lines")
+            herder.close()
+    """
+
+    def __init__(self, env: WorkerEnvironment) -> None:
+        self.env = env
+        self.validator = ConnectorValidator(env.plugins, env.references, durable=env.durable)
+        self._lock = threading.RLock()
+        self._runners: dict[str, ConnectorRunner] = {}
+        config, clock = env.config, env.clock
+        self._configs = ConfigStore(KeyedTopic(env.log, config.string("config.storage.topic"), 1, clock))
+        partitions = config.int("status.storage.partitions")
+        self._statuses = StatusStore(
+            KeyedTopic(env.log, config.string("status.storage.topic"), partitions, clock), clock
+        )
+        self._offsets = OffsetChanges(env)
+
+    def start(self) -> None:
+        """Start the connectors that the topic of configurations holds."""
+        stored = self._configs.load()
+        topics = self._statuses.load_topics()
+        self.env.log.prepare_markers(self.env.config.group)
+        for name, connector in stored.items():
+            self._run(name, connector).topics.update(topics.get(name, ()))
+
+    def close(self) -> None:
+        """Stop all connectors; their configurations and offsets stay."""
+        with self._lock:
+            runners = list(self._runners.values())
+        for runner in runners:
+            runner.close()
+        for runner in runners:
+            runner.join(_END_S)
+        self._configs.close()
+        self._statuses.close()
+
+    def _run(self, name: str, stored: StoredConnector) -> ConnectorRunner:
+        runner = ConnectorRunner(name, stored, self.env, self._configs, self._statuses)
+        self._runners[name] = runner
+        runner.start()
+        return runner
+
+    def runner(self, name: str, unknown: str = "Connector {} not found") -> ConnectorRunner:
+        """The runner of a connector; raises NotFoundError with that text."""
+        with self._lock:
+            found = self._runners.get(name)
+        if found is None:
+            raise NotFoundError("UNKNOWN_CONNECTOR", unknown.format(name))
+        return found
+
+    # configurations
+
+    def connectors(self) -> list[str]:
+        """Names of all connectors, sorted."""
+        with self._lock:
+            return sorted(self._runners)
+
+    def info(self, name: str) -> Json:
+        """Name, configuration, tasks and kind of a connector."""
+        runner = self.runner(name)
+        return {
+            "name": name,
+            "config": self.config(name),
+            "tasks": [{"connector": name, "task": number} for number in range(len(runner.stored.tasks))],
+            "type": self._kind(runner.stored.props),
+        }
+
+    def config(self, name: str) -> dict[str, str]:
+        """The configuration of a connector: references unresolved, passwords hidden."""
+        props = self.runner(name).stored.props
+        return masked(props, self._definition(props))
+
+    def create(self, props: Mapping[str, str], target: TargetState = TargetState.STARTED) -> Json:
+        """Make a connector.
+
+        Raises:
+            BadRequestError: its configuration is wrong; all errors are named, and nothing was made.
+            ConflictError: there is one of that name.
+        """
+        name = _checked_name(props)
+        with self._lock:
+            if name in self._runners:
+                raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
+        self._check(props)
+        with self._lock:
+            if name in self._runners:
+                raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
+            self._configs.put_connector(name, props, target)
+            self._run(name, StoredConnector(dict(props), target))
+        return self.info(name)
+
+    def put_config(self, name: str, props: Mapping[str, str]) -> tuple[bool, Json]:
+        """Make a connector or give it another configuration; whether it was made, and what it is now.
+
+        A value `[hidden]` keeps the password that is stored.
+        """
+        given = dict(props)
+        if given.setdefault("name", name) != name:
+            raise BadRequestError(
+                "NAME_MISMATCH",
+                f"Connector name configuration ({given['name']}) doesn't match connector name in the URL ({name})",
+            )
+        with self._lock:
+            exists = name in self._runners
+        if not exists:
+            return True, self.create(given)
+        runner = self.runner(name)
+        wanted = unmasked(given, runner.stored.props)
+        self._check(wanted)
+        with self._lock:
+            self._configs.put_connector(name, wanted)
+            runner.reconfigure(wanted)
+        return False, self.info(name)
+
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Json:
+        """Change some keys of a configuration; `None` removes one (KIP-477)."""
+        changed: dict[str, str | None] = {**self.runner(name).stored.props, **patch}
+        return self.put_config(name, {key: value for key, value in changed.items() if value is not None})[1]
+
+    def delete(self, name: str) -> None:
+        """End a connector and forget it; its offsets stay. Returns when its tasks cannot write any longer."""
+        with self._lock:
+            runner = self.runner(name)
+            self._configs.remove(name)
+            del self._runners[name]
+        runner.delete()
+        runner.join(_END_S)
+
+    def _check(self, props: Mapping[str, str]) -> None:
+        infos = self.validate(props)
+        if infos.error_count:
+            errors = "\n".join(infos.errors())
+            raise BadRequestError(
+                "INVALID_CONFIGURATION",
+                f"Connector configuration is invalid and contains the following {infos.error_count} error(s):\n{errors}"
+                "\nYou can also find the above list of errors at the endpoint "
+                "`/connector-plugins/{connectorType}/config/validate`",
+            )
+
+    def validate(self, props: Mapping[str, str]) -> ConfigInfos:
+        """All keys of a configuration with their errors; raises BadRequestError where no class is given."""
+        try:
+            return self.validator.validate(props)
+        except ConfigError as error:
+            raise BadRequestError(error.condition, error.message) from error
+
+    def validate_for(self, plugin: str, props: Mapping[str, str]) -> ConfigInfos:
+        """As `validate`, of a configuration for a class that the request names."""
+        named = props.get("connector.class")
+        if named is not None:
+            wanted = self._connector_name(plugin)
+            if self._connector_name(named) != wanted:
+                raise BadRequestError(
+                    "CLASS_MISMATCH", f"Included connector type {named} does not match request type {plugin}"
+                )
+        return self.validate({**props, "connector.class": named or plugin})
+
+    def _connector_name(self, name: str) -> str:
+        try:
+            return self.env.plugins.find(name, *CONNECTOR_TYPES).name
+        except ConfigError:
+            return name
+
+    # states
+
+    def status(self, name: str) -> Json:
+        """The states of a connector and its tasks."""
+        runner = self.runner(name, "No status found for connector {}")
+        return {
+            "name": name,
+            "connector": _status_json(runner.status),
+            "tasks": [{"id": task, **_status_json(status)} for task, status in sorted(runner.task_statuses.items())],
+            "type": self._kind(runner.stored.props),
+        }
+
+    def tasks(self, name: str) -> list[Json]:
+        """Ids and configurations of a connector's tasks."""
+        runner = self.runner(name)
+        definition = self._definition(runner.stored.props)
+        return [
+            {"id": {"connector": name, "task": number}, "config": masked(config, definition)}
+            for number, config in enumerate(runner.stored.tasks)
+        ]
+
+    def tasks_config(self, name: str) -> Json:
+        """Configurations of a connector's tasks, by `connector-task`."""
+        return {f"{name}-{number}": task["config"] for number, task in enumerate(self.tasks(name))}
+
+    def task_status(self, name: str, task: int) -> Json:
+        """The state of one task."""
+        status = self.runner(name).task_statuses.get(task)
+        if status is None:
+            raise NotFoundError("UNKNOWN_TASK", f"No status found for task {name}-{task}")
+        return {"id": task, **_status_json(status)}
+
+    def set_target(self, name: str, target: TargetState) -> None:
+        """Start, pause or stop a connector; returns before it has happened."""
+        with self._lock:
+            runner = self.runner(name, "Unknown connector {}")
+            self._configs.put_target(name, target)
+            runner.set_target(target)
+
+    def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
+        """Restart a connector, and its tasks if asked; the states that are shown meanwhile."""
+        runner = self.runner(name, "Unknown connector: {}")
+        tasks = {
+            task
+            for task, status in runner.task_statuses.items()
+            if include_tasks and (not only_failed or status.state is State.FAILED)
+        }
+        runner.restart(connector=not only_failed or runner.status.state is State.FAILED, tasks=tasks)
+        return self.status(name)
+
+    def restart_task(self, name: str, task: int) -> None:
+        """Restart one task."""
+        runner = self.runner(name)
+        if task not in runner.task_statuses:
+            raise NotFoundError("UNKNOWN_TASK", f"Unknown task: {name}-{task}")
+        runner.restart(connector=False, tasks={task})
+
+    # offsets
+
+    def offsets(self, name: str) -> Json:
+        """The offsets of a connector."""
+        runner = self.runner(name)
+        cls = connector_class(self.env.plugins, runner.stored.props)
+        return {"offsets": self._offsets.of(name, cls, runner.stored.props)}
+
+    def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, object]] | None) -> Json:
+        """Set offsets of a stopped connector, or forget all (`None`).
+
+        Args:
+            name: of the connector.
+            offsets: objects with `partition` and `offset`; an offset `None` is forgotten.
+
+        Raises:
+            BadRequestError: the connector is not stopped, or an offset is wrong; nothing was changed.
+        """
+        runner = self.runner(name)
+        with runner.working:
+            if not runner.stopped:
+                raise BadRequestError(
+                    "NOT_STOPPED",
+                    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
+                    f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
+                )
+            props = self.env.references.resolved(runner.stored.props)
+            cls = connector_class(self.env.plugins, props)
+            return {"message": self._offsets.change(name, cls, props, offsets)}
+
+    # topics
+
+    def topics(self, name: str) -> Json:
+        """The topics that a connector has used."""
+        self._check_tracking("topic.tracking.enable", "Topic tracking is disabled.")
+        return {name: {"topics": sorted(self.runner(name).topics)}}
+
+    def reset_topics(self, name: str) -> None:
+        """Forget which topics a connector has used."""
+        self._check_tracking("topic.tracking.enable", "Topic tracking is disabled.")
+        self._check_tracking("topic.tracking.allow.reset", "Topic tracking reset is disabled.")
+        runner = self.runner(name)
+        topics = sorted(runner.topics)
+        runner.topics.clear()
+        self._statuses.remove_topics(name, topics)
+
+    def _check_tracking(self, setting: str, text: str) -> None:
+        if not self.env.config.bool(setting):
+            error = NotFoundError("TOPIC_TRACKING_DISABLED", text)
+            error.status = 403
+            raise error
+
+    # plug-ins
+
+    def plugins(self, *, connectors_only: bool = True) -> list[Json]:
+        """The plug-ins there are, with the guarantee of each connector."""
+        types = CONNECTOR_TYPES if connectors_only else tuple(PluginType)
+        return [
+            {
+                "class": plugin.name,
+                "type": str(plugin.kind),
+                "version": plugin.version,
+                **self._guarantee(plugin.name, plugin.kind),
+            }
+            for plugin in self.env.plugins.of_type(*types)
+        ]
+
+    def _guarantee(self, name: str, kind: PluginType) -> Json:
+        if kind is not PluginType.SINK:
+            return {}
+        cls = self.env.plugins.load(name, SinkConnector, kind)  # type: ignore[type-abstract] # a base class
+        return {"delivery": str(cls.delivery)}
+
+    def plugin_config(self, name: str) -> list[Json]:
+        """The keys that a plug-in takes."""
+        try:
+            plugin = self.env.plugins.find(name, *PluginType)
+        except ConfigError as error:
+            raise NotFoundError("UNKNOWN_PLUGIN", f"Unknown plugin {name}.") from error
+        common = {PluginType.SOURCE: source_config, PluginType.SINK: sink_config}.get(plugin.kind, ConfigDef)()
+        cls = self.env.plugins.class_of(plugin)
+        return [key_json(key) for definition in (common, cls.config()) for key in definition.keys.values()]
+
+    # all
+
+    def metrics(self) -> dict[str, dict[int, dict[str, float]]]:
+        """Metrics of all tasks, by connector and task."""
+        with self._lock:
+            runners = dict(self._runners)
+        return {name: runner.metrics() for name, runner in runners.items()}
+
+    def _definition(self, props: Mapping[str, str]) -> ConfigDef:
+        try:
+            return connector_class(self.env.plugins, props).config()
+        except ConfigError:
+            return ConfigDef()
+
+    def _kind(self, props: Mapping[str, str]) -> str:
+        try:
+            cls = connector_class(self.env.plugins, props)
+        except ConfigError:
+            return "unknown"
+        return "source" if issubclass(cls, SourceConnector) else "sink"
+
+    def describe_delivery(self, name: str) -> str:
+        """The guarantee of a connector, for people."""
+        props = self.env.references.resolved(self.runner(name).stored.props)
+        cls = connector_class(self.env.plugins, props)
+        if issubclass(cls, SinkConnector):
+            return "at least once" if cls.delivery is SinkDelivery.AT_LEAST_ONCE else "exactly once"
+        support = cls().exactly_once_support(props)
+        return "exactly once" if str(support) == "SUPPORTED" and self.env.durable else "as its offsets are exact"
+
+
+def _status_json(status: Status) -> Json:
+    found: Json = {"state": str(status.state), "worker_id": status.worker_id}
+    if status.trace is not None:
+        found["trace"] = status.trace
+    if status.version is not None:
+        found["version"] = status.version
+    return found
+
+
+def _checked_name(props: Mapping[str, str]) -> str:
+    name = props.get("name", "").strip()
+    if not name:
+        raise BadRequestError("MISSING_NAME", "Connector name is missing: give it as name")
+    if re.search(r"[\x00-\x1f\x7f-\x9f]", name):
+        raise BadRequestError("INVALID_NAME", f"String may not contain control sequences: {name!r}")
+    return name

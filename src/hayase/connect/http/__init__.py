@@ -1,0 +1,1 @@
+"""HTTP as source and sink."""

@@ -1,0 +1,163 @@
+"""`HttpSink`: records as requests, at least once, each with an idempotency key."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.parse
+from collections.abc import Sequence
+
+from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import at_least, matching, one_of
+from hayase.connect.contracts import Props, SinkConnector, SinkTask
+from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.model import SinkRecord
+
+_RETRIED = (408, 425, 429, 500, 502, 503, 504)
+_SHOWN = 200
+
+
+def _definition() -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "http.url", ConfigType.STRING, validator=matching(r"https?://.+", "give http://… or https://…"),
+            importance=Importance.HIGH, documentation="Where the requests go.",
+        )
+        .define(
+            "http.method", ConfigType.STRING, "POST", one_of("POST", "PUT", "PATCH", ignore_case=True),
+            Importance.MEDIUM, "Method of the requests.",
+        )
+        .define(
+            "http.headers", ConfigType.LIST, [], None, Importance.MEDIUM,
+            "Headers of the requests, as NAME:VALUE.",
+        )
+        .define(
+            "http.authorization", ConfigType.PASSWORD, None, None, Importance.MEDIUM,
+            "Value of the header Authorization.",
+        )
+        .define(
+            "http.timeout.ms", ConfigType.INT, 30_000, at_least(1), Importance.LOW,
+            "How long to wait for an answer.",
+        )
+        .define(
+            "batch.size", ConfigType.INT, 1, at_least(1), Importance.MEDIUM,
+            "Records of a request: 1: the value as it is; more: a JSON array of values.",
+        )
+        .define(
+            "idempotency.header", ConfigType.STRING, "Idempotency-Key", None, Importance.LOW,
+            "Header that names the records of a request: a repeated request has the same.",
+        )
+    )  # fmt: skip
+
+
+class HttpSinkConnector(SinkConnector):
+    """Sends records to an HTTP server, at least once; the idempotency key lets the server recognize a repeat."""
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def start(self, props: Props) -> None:
+        """See `Connector.start`."""
+        self._props = dict(props)
+
+    def task_class(self) -> type[SinkTask]:
+        """See `Connector.task_class`."""
+        return HttpSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """As many tasks as allowed."""
+        return [dict(self._props) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """See `Connector.stop`."""
+
+
+class HttpSinkTask(SinkTask):
+    """Sends records over one connection that is kept."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`."""
+        config = TypedConfig(_definition(), props)
+        self._url = urllib.parse.urlsplit(config.string("http.url"))
+        self._target = urllib.parse.urlunsplit(("", "", self._url.path or "/", self._url.query, ""))
+        self._method = config.string("http.method").upper()
+        self._batch = config.int("batch.size")
+        self._timeout_s = config.int("http.timeout.ms") / 1000
+        self._idempotency = config.string("idempotency.header")
+        self._headers = {"Content-Type": "application/json"}
+        for header in config.list("http.headers"):
+            name, _, value = header.partition(":")
+            self._headers[name.strip()] = value.strip()
+        authorization = config.password("http.authorization")
+        if authorization is not None:
+            self._headers["Authorization"] = authorization
+        self._connection: http.client.HTTPConnection | None = None
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Send the records; returns when the server has answered all requests."""
+        for start in range(0, len(records), self._batch):
+            self._send(records[start : start + self._batch])
+
+    def _send(self, records: Sequence[SinkRecord]) -> None:
+        body = _body(records[0].value) if self._batch == 1 else b"[" + b",".join(map(_value, records)) + b"]"
+        headers = {**self._headers, self._idempotency: _name_of(records)}
+        try:
+            connection = self._opened()
+            connection.request(self._method, self._target, body, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._close()
+            raise RetriableError("SERVER_AWAY", f"{self._url.netloc} does not answer: {error}") from error
+        if answer.status in _RETRIED:
+            seconds = answer.getheader("Retry-After", "")
+            if seconds.isdecimal():
+                self.context.timeout_ms(1000 * int(seconds))
+            raise RetriableError("SERVER_BUSY", f"{self._url.netloc} answers {answer.status} {answer.reason}")
+        if not 200 <= answer.status < 300:
+            shown = text[:_SHOWN].decode(errors="replace")
+            raise ConnectError(
+                "REQUEST_REFUSED", f"{self._url.netloc} answers {answer.status} {answer.reason}: {shown}",
+                topic=records[0].topic, partition=records[0].kafka_partition, offset=records[0].kafka_offset,
+            )  # fmt: skip
+
+    def _opened(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            host = self._url.netloc.rpartition("@")[2]
+            if self._url.scheme == "https":
+                context = ssl.create_default_context()
+                self._connection = http.client.HTTPSConnection(host, timeout=self._timeout_s, context=context)
+            else:
+                self._connection = http.client.HTTPConnection(host, timeout=self._timeout_s)
+        return self._connection
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def stop(self) -> None:
+        """See `Task.stop`."""
+        if hasattr(self, "_connection"):
+            self._close()
+
+
+def _name_of(records: Sequence[SinkRecord]) -> str:
+    first, last = records[0], records[-1]
+    name = f"{first.original_topic or first.topic}/{first.kafka_partition}/{first.kafka_offset}"
+    return name if len(records) == 1 else f"{name}-{last.kafka_offset}"
+
+
+def _value(record: SinkRecord) -> bytes:
+    return json.dumps(record.value, default=str, ensure_ascii=False).encode()
+
+
+def _body(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False).encode()

@@ -1,0 +1,319 @@
+"""`WebhookSource`: requests as records; each is answered when its record is durable."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import queue
+import socket
+import threading
+import time
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import at_least, between, matching, non_empty
+from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.http.serving import HttpThread
+from hayase.connect.model import ConnectHeader, Polled, SourceRecord
+from hayase.connect.schema import STRING_SCHEMA
+
+_WAIT_S = 0.1
+_BATCH = 500
+
+
+def _definition() -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "topic", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
+            documentation="Topic that the requests go to.",
+        )
+        .define(
+            "webhook.host", ConfigType.STRING, "127.0.0.1", non_empty, Importance.MEDIUM,
+            "Address on which the connector listens.",
+        )
+        .define(
+            "webhook.port", ConfigType.INT, validator=between(0, 65_535), importance=Importance.HIGH,
+            documentation="Port on which the connector listens; 0: any that is free.",
+        )
+        .define(
+            "webhook.path", ConfigType.STRING, "/", matching("/.*", "a path begins with /"), Importance.MEDIUM,
+            "Path of the requests.",
+        )
+        .define(
+            "key.field", ConfigType.STRING, None, None, Importance.MEDIUM,
+            "Field of the body whose value is the record's key; none unless given.",
+        )
+        .define(
+            "idempotency.header", ConfigType.STRING, "Idempotency-Key", non_empty, Importance.MEDIUM,
+            "Header that names a request: one that comes again gets the first answer and makes no record. CloudEvents "
+            "are named by ce-source and ce-id.",
+        )
+        .define(
+            "idempotency.window.ms", ConfigType.LONG, 3_600_000, at_least(0), Importance.MEDIUM,
+            "How long names of requests are kept.",
+        )
+        .define(
+            "hmac.secret", ConfigType.PASSWORD, None, None, Importance.HIGH,
+            "Secret of the signature; without it requests are not signed.",
+        )
+        .define(
+            "hmac.header", ConfigType.STRING, "X-Signature", non_empty, Importance.LOW,
+            "Header of the signature: the HMAC-SHA256, in hexadecimal, of the timestamp, a dot and the body.",
+        )
+        .define(
+            "hmac.timestamp.header", ConfigType.STRING, "X-Timestamp", non_empty, Importance.LOW,
+            "Header of the time of the signature, in seconds since 1970.",
+        )
+        .define(
+            "hmac.tolerance.ms", ConfigType.LONG, 300_000, at_least(1), Importance.LOW,
+            "How old a signature may be.",
+        )
+        .define(
+            "queue.max", ConfigType.INT, 1_000, at_least(1), Importance.LOW,
+            "How many requests wait for their records to be durable; a further one is answered 429.",
+        )
+        .define(
+            "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
+        )
+        .define(
+            "answer.timeout.ms", ConfigType.LONG, 30_000, at_least(1), Importance.LOW,
+            "How long a request waits for its record to be durable; then it is answered 503, and may be repeated.",
+        )
+    )  # fmt: skip
+
+
+class WebhookSourceConnector(SourceConnector):
+    """Makes a record of each request. Exactly once for requests that have a name."""
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def start(self, props: Props) -> None:
+        """See `Connector.start`."""
+        self._props = dict(props)
+
+    def task_class(self) -> type[SourceTask]:
+        """See `Connector.task_class`."""
+        return WebhookSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """One task: it has the address."""
+        return [dict(self._props)]
+
+    def stop(self) -> None:
+        """See `Connector.stop`."""
+
+    def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
+        """Supported, for requests that have a name."""
+        return ExactlyOnceSupport.SUPPORTED
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request whose record is not durable yet."""
+
+    body: object
+    headers: tuple[tuple[str, str], ...]
+    name: str | None
+    answer: asyncio.Future[int]
+
+
+class WebhookSourceTask(SourceTask):
+    """Listens, and answers after the commit."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`."""
+        config = TypedConfig(_definition(), props)
+        self._config = config
+        self._topic = config.string("topic")
+        self._key = config.optional_string("key.field")
+        self._window_ms = config.int("idempotency.window.ms")
+        self._queue: queue.Queue[_Waiting] = queue.Queue(config.int("queue.max"))
+        self._unanswered: list[_Waiting] = []
+        self._lock = threading.Lock()
+        self._named: dict[str, asyncio.Future[int]] = {}  # requests that are on their way
+        self._known = {
+            str(dict(where)["request"]): int(str(offset["at"]))
+            for where, offset in self.context.offset_storage_reader.offsets().items()
+            if "request" in dict(where)
+        }
+        self._count = len(self._known)
+        app = Starlette(routes=[Route(config.string("webhook.path"), self._receive, methods=["POST", "PUT"])])
+        self._server = HttpThread(_bound(config), f"webhook-{self.context.connector}")
+        self._server.start(app)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"{self._server.url}{self._config.string('webhook.path')}"
+
+    # in the event loop
+
+    async def _receive(self, request: Request) -> Response:
+        body = await self._body(request)
+        if body is None:
+            return _refused(413, "the body is too large")
+        refusal = self._check_signature(request.headers, body)
+        if refusal is not None:
+            return _refused(401, refusal)
+        try:
+            value = json.loads(body)
+        except ValueError:
+            self._count_as("requests-refused")
+            return _refused(400, "the body is no JSON")
+        name = self._name_of(request.headers)
+        with self._lock:
+            if name is not None and name in self._known:
+                return JSONResponse({"status": "accepted", "repeated": True})
+            answer = None if name is None else self._named.get(name)
+            if answer is None:
+                answer = asyncio.get_running_loop().create_future()
+                waiting = _Waiting(value, tuple(request.headers.items()), name, answer)
+                try:
+                    self._queue.put_nowait(waiting)
+                except queue.Full:
+                    self._count_as("requests-refused")
+                    return _refused(429, "too many requests wait; try again later")
+                if name is not None:
+                    self._named[name] = answer
+        timeout_s = self._config.int("answer.timeout.ms") / 1000
+        try:
+            await asyncio.wait_for(asyncio.shield(answer), timeout_s)
+        except (TimeoutError, asyncio.CancelledError):
+            return _refused(503, "the record is not durable yet; repeat the request with the same name")
+        return JSONResponse({"status": "accepted"})
+
+    async def _body(self, request: Request) -> bytes | None:
+        limit = self._config.int("body.max.bytes")
+        data = bytearray()
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > limit:
+                self._count_as("requests-refused")
+                return None
+        return bytes(data)
+
+    def _check_signature(self, headers: Headers, body: bytes) -> str | None:
+        secret = self._config.password("hmac.secret")
+        if secret is None:
+            return None
+        stamp = headers.get(self._config.string("hmac.timestamp.header"), "")
+        given = headers.get(self._config.string("hmac.header"), "").removeprefix("sha256=")
+        expected = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+        tolerance_s = self._config.int("hmac.tolerance.ms") / 1000
+        fresh = stamp.isdecimal() and abs(time.time() - int(stamp)) <= tolerance_s
+        if fresh and hmac.compare_digest(given.encode(), expected.encode()):
+            return None
+        self._count_as("requests-refused")
+        return "the signature is missing, wrong or too old"
+
+    def _name_of(self, headers: Headers) -> str | None:
+        named = headers.get(self._config.string("idempotency.header"))
+        if named is not None:
+            return named
+        event = headers.get("ce-id")
+        return None if event is None else f"{headers.get('ce-source', '')} {event}"
+
+    def _count_as(self, metric: str) -> None:
+        self.context.metrics[metric] = self.context.metrics.get(metric, 0) + 1
+
+    # in the thread of the task
+
+    def poll(self) -> Polled | None:
+        """The requests that have come; waits a little where there are none."""
+        try:
+            waiting = [self._queue.get(timeout=_WAIT_S)]
+        except queue.Empty:
+            self._forget_old_names()
+            return None
+        while len(waiting) < _BATCH:
+            try:
+                waiting.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        self._unanswered.extend(waiting)
+        now_ms = time.time_ns() // 1_000_000
+        for each in waiting:
+            if each.name is not None:
+                self.context.publish_offsets({"request": each.name}, {"at": now_ms})
+        self._forget_old_names()
+        return [self._record(each, now_ms) for each in waiting]
+
+    def _record(self, waiting: _Waiting, now_ms: int) -> SourceRecord:
+        self._count += 1
+        body = waiting.body
+        key = body.get(self._key) if self._key is not None and isinstance(body, dict) else None
+        headers = [ConnectHeader(name, value, STRING_SCHEMA) for name, value in waiting.headers if _kept(name)]
+        return SourceRecord(
+            source_partition={"webhook": self.context.connector},
+            source_offset={"received": self._count},
+            topic=self._topic,
+            key=key,
+            value=body,
+            timestamp_ms=now_ms,
+            headers=tuple(headers),
+        )
+
+    def _forget_old_names(self) -> None:
+        oldest_ms = time.time_ns() // 1_000_000 - self._window_ms
+        with self._lock:
+            old = [name for name, at_ms in self._known.items() if at_ms < oldest_ms]
+            for name in old:
+                del self._known[name]
+        for name in old:
+            self.context.publish_offsets({"request": name}, None)
+
+    def commit(self) -> None:
+        """Answer the requests whose records are durable."""
+        answered, self._unanswered = self._unanswered, []
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            for each in answered:
+                if each.name is not None:
+                    self._known[each.name] = now_ms
+                    self._named.pop(each.name, None)
+        self._server.call(lambda: [_answer(each.answer) for each in answered])
+
+    def stop(self) -> None:
+        """See `Task.stop`: requests whose records are not durable get no answer, and may be repeated."""
+        server = getattr(self, "_server", None)
+        if server is not None:
+            server.close()
+
+
+def _answer(future: asyncio.Future[int]) -> None:
+    if not future.done():
+        future.set_result(200)
+
+
+def _kept(name: str) -> bool:
+    return name.startswith(("ce-", "x-")) or name in ("content-type", "user-agent", "traceparent")
+
+
+def _refused(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"status": "refused", "message": message}, status)
+
+
+def _bound(config: TypedConfig) -> socket.socket:
+    host, port = config.string("webhook.host"), config.int("webhook.port")
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConnectError("ADDRESS_IN_USE", f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound

@@ -1,0 +1,1 @@
+"""Change data capture from PostgreSQL: Debezium's events, configuration and offsets, without Debezium."""

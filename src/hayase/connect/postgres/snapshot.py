@@ -1,0 +1,242 @@
+"""Reads the rows that are there at the start, in chunks by key, each under a snapshot of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.model import SourceRecord
+from hayase.connect.postgres.catalog import Table, TypeRegistry
+from hayase.connect.postgres.column_types import ColumnTypes
+from hayase.connect.postgres.config import CaptureConfig
+from hayase.connect.postgres.database import Database, unreachable
+from hayase.connect.postgres.events import Position, TableEvents
+from hayase.connect.postgres.keys import KeyOrder
+from hayase.connect.postgres.lsn import Snapshot, parse_lsn
+from hayase.connect.postgres.offsets import Chunk, SnapshotProgress, StreamOffset, chunk_partition, stream_partition
+from hayase.connect.postgres.replication import quoted
+
+if TYPE_CHECKING:
+    from psycopg import pq
+
+_VISIBLE_S = 60.0
+
+
+class SnapshotReader:
+    """Reads tables chunk by chunk; a restart goes on behind the last chunk that was published.
+
+    Args:
+        config: the configuration.
+        database: where the tables are.
+        tables: which are read, in this order.
+        registry: the types of the database.
+        progress: chunks that were published; those that are read are added.
+        stream: where the stream of changes begins behind the snapshot.
+        sleep: waits that many seconds.
+        now_us: microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        database: Database,
+        tables: Sequence[Table],
+        registry: TypeRegistry,
+        progress: SnapshotProgress,
+        stream: StreamOffset,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._registry = registry
+        self._types = ColumnTypes(registry, config.modes)
+        self.progress = progress
+        self._stream = stream
+        self._sleep = sleep
+        self._now_us = now_us
+        self._chunk_rows = config.int("incremental.snapshot.chunk.size")
+        self._waiting = [table for table in tables if not progress.is_complete(table.full_name)]
+        self.tables_total = len(tables)
+        self.rows_read = 0
+        self._first = not progress.chunks
+        self.empty_chunks: list[tuple[dict[str, object], dict[str, object]]] = []
+
+    @property
+    def tables_left(self) -> int:
+        """How many tables were not read to their end."""
+        return len(self._waiting)
+
+    def wait_until_visible(self, slot_snapshot: Snapshot) -> None:
+        """Wait until a new snapshot sees everything that committed before the slot began.
+
+        A commit is in the log a moment before other transactions see it, with synchronous standbys even long before.
+        What is neither in the stream nor seen by a chunk would be lost.
+        """
+        waited_s = 0.0
+        while True:
+            ((text,),) = self._database.query("SELECT pg_current_snapshot()::text")
+            if Snapshot(text).covers(slot_snapshot):
+                return
+            if waited_s > _VISIBLE_S:
+                raise ConnectError(
+                    "COMMIT_NOT_VISIBLE",
+                    "transactions that committed before the slot began are not visible yet: look at the synchronous "
+                    "standbys of the server, which they wait for",
+                )
+            self._sleep(0.02)
+            waited_s += 0.02
+
+    def next_chunk(self) -> list[SourceRecord] | None:
+        """The records of the next chunk, possibly none; `None`: all tables were read."""
+        if not self._waiting:
+            return None
+        table = self._waiting[0]
+        if table.identity_key:
+            return self._read_chunk(table)
+        return self._read_whole(table)
+
+    def _read_chunk(self, table: Table) -> list[SourceRecord]:
+        chunks = self.progress.chunks.setdefault(table.full_name, [])
+        order = KeyOrder(table, self._registry, self._database.query)
+        lower = chunks[-1].upper if chunks else None
+        condition = [] if lower is None else [order.beyond()]
+        sql = self._select(table, condition) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
+        with self._transaction() as (snapshot, lsn):
+            rows = self._cells(sql, lower or ())
+        last = len(rows) <= self._chunk_rows
+        rows = rows[: self._chunk_rows]
+        events = self._events(table)
+        position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
+        partition = chunk_partition(self._config.prefix, table.full_name, len(chunks))
+        records = []
+        for number, cells in enumerate(rows):
+            is_end = last and number == len(rows) - 1
+            upper = None if is_end else tuple(str(cell) for cell in events.identity(cells))
+            offset = Chunk(upper, snapshot, lsn, self._stream.slot_lsn).to_offset()
+            flag = self._flag(first_of_table=number == 0 and not chunks, last_of_table=is_end)
+            records.append(self._record(events, cells, position, flag, partition, offset))
+        if rows:
+            upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
+        chunk = Chunk(None if last else upper, snapshot, lsn, self._stream.slot_lsn)
+        if not rows:
+            self.empty_chunks.append((partition, chunk.to_offset()))
+        chunks.append(chunk)
+        if last:
+            self._waiting.pop(0)
+        self.rows_read += len(rows)
+        return records
+
+    def _read_whole(self, table: Table) -> list[SourceRecord]:
+        """Read a table without a key: one chunk, which a restart reads again."""
+        events = self._events(table)
+        with self._transaction() as (snapshot, lsn):
+            rows = self._cells(self._select(table, []), ())
+        position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
+        partition = chunk_partition(self._config.prefix, table.full_name, 0)
+        chunk = Chunk(None, snapshot, lsn, self._stream.slot_lsn)
+        stream = stream_partition(self._config.prefix), self._stream.to_offset()
+        records = []
+        for number, cells in enumerate(rows):
+            is_end = number == len(rows) - 1
+            flag = self._flag(first_of_table=number == 0, last_of_table=is_end)
+            where = (partition, chunk.to_offset()) if is_end else stream
+            records.append(self._record(events, cells, position, flag, *where))
+        if not rows:
+            self.empty_chunks.append((partition, chunk.to_offset()))
+        self.progress.chunks[table.full_name] = [chunk]
+        self._waiting.pop(0)
+        self.rows_read += len(rows)
+        return records
+
+    def _flag(self, *, first_of_table: bool, last_of_table: bool) -> str:
+        first, self._first = self._first, False
+        if last_of_table and len(self._waiting) == 1:
+            return "last"
+        if first:
+            return "first"
+        if last_of_table:
+            return "last_in_data_collection"
+        return "first_in_data_collection" if first_of_table else "true"
+
+    def _record(
+        self,
+        events: TableEvents,
+        cells: Sequence[str | None],
+        position: Position,
+        flag: str,
+        partition: dict[str, object],
+        offset: dict[str, object],
+    ) -> SourceRecord:
+        at = Position(position.lsn, None, position.xid, position.commit_us, flag)
+        return SourceRecord(
+            source_partition=partition,
+            source_offset=offset,
+            topic=events.topic,
+            key_schema=events.key_schema,
+            key=events.key(cells),
+            value_schema=events.value_schema,
+            value=events.envelope("r", None, events.row(cells), at),
+        )
+
+    def _events(self, table: Table) -> TableEvents:
+        columns = [(column.name, column.type_oid, column.modifier) for column in table.columns]
+        return TableEvents(self._config, table, columns, self._types)
+
+    def _select(self, table: Table, conditions: list[str]) -> str:
+        columns = ", ".join(quoted(column.name) for column in table.columns)
+        if table.row_filter:
+            conditions = [f"({table.row_filter})", *conditions]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        # Children of inheritance are tables of their own in a publication; partitions are not, below a published root.
+        only = "" if table.partitioned else "ONLY "
+        return f"SELECT {columns} FROM {only}{quoted(table.namespace)}.{quoted(table.name)}{where}"
+
+    def _transaction(self) -> _ChunkTransaction:
+        return _ChunkTransaction(self._database)
+
+    def _cells(self, sql: str, parameters: Sequence[str]) -> list[list[str | None]]:
+        """Rows as the texts that the server writes, which are those of the stream."""
+        from psycopg import pq
+
+        connection = self._database.connection.pgconn
+        result = connection.exec_params(sql.encode(), [each.encode() for each in parameters], result_format=0)
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise _read_error(self._config, result)
+        columns = range(result.nfields)
+        get = result.get_value
+        return [
+            [None if (cell := get(row, column)) is None else cell.decode() for column in columns]
+            for row in range(result.ntuples)
+        ]
+
+
+class _ChunkTransaction:
+    """A transaction that sees one snapshot; gives it, and a position behind everything that it sees."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> tuple[Snapshot, int]:
+        self._database.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        ((snapshot, lsn),) = self._database.query(
+            "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+        )
+        return Snapshot(snapshot), parse_lsn(lsn)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._database.connection.broken:
+            self._database.query("COMMIT")
+
+
+def _read_error(config: CaptureConfig, result: pq.abc.PGresult) -> Exception:
+    from psycopg import pq
+
+    message = result.get_error_message().strip()
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    if not state or state.startswith(("08", "57P", "53", "40")):  # connection, shutdown, resources, serialization
+        return unreachable(config, ConnectionError(message))
+    return ConnectError("DATABASE_REFUSED", f"PostgreSQL refuses to read a table: {message}", sqlstate=state)

@@ -1,0 +1,296 @@
+"""From messages of the stream to records: transactions, what was done before, and what a snapshot has already."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hayase.connect.exceptions import ConnectError, DataError
+from hayase.connect.model import ConnectHeader, SourceRecord
+from hayase.connect.postgres.catalog import Query, Table, TypeRegistry, read_table
+from hayase.connect.postgres.column_types import ColumnTypes
+from hayase.connect.postgres.config import CaptureConfig
+from hayase.connect.postgres.events import Position, TableEvents
+from hayase.connect.postgres.keys import KeyOrder
+from hayase.connect.postgres.lsn import POSTGRES_EPOCH_US
+from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, stream_partition
+from hayase.connect.postgres.pgoutput import (
+    Begin,
+    Cell,
+    Commit,
+    Delete,
+    Insert,
+    Relation,
+    Truncate,
+    Update,
+    decode,
+)
+from hayase.connect.postgres.replication import WalMessage
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StreamTable:
+    """A table of the stream; `order` is there while chunks of it may hold what the stream brings."""
+
+    events: TableEvents
+    order: KeyOrder | None
+
+
+class ChangeReader:
+    """Makes records of the messages of one stream, in order.
+
+    Attributes:
+        records: made since `take`.
+        offset: where to go on behind them.
+        in_transaction: whether the last message was inside of a transaction.
+
+    Args:
+        config: the configuration.
+        offset: where the stream goes on.
+        progress: chunks of the snapshot.
+        registry: the types of the database.
+        query: asks the database.
+        now_us: microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        offset: StreamOffset,
+        progress: SnapshotProgress,
+        registry: TypeRegistry,
+        query: Query,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._config = config
+        self.offset = dataclasses.replace(offset)
+        self._progress = progress
+        # Transactions that committed from here on are in no chunk.
+        self._snapshot_end = progress.lsn()
+        self._registry = registry
+        self._types = ColumnTypes(registry, config.modes)
+        self._query = query
+        self._now_us = now_us
+        self._partition = stream_partition(config.prefix)
+        self._tables: dict[int, _StreamTable | None] = {}
+        self.records: list[SourceRecord] = []
+        self.in_transaction = False
+        self.skipped_changes = 0
+        self._begin: Begin | None = None
+        self._done = False  # the transaction was published before
+        self._ordinal = 0
+        self._skip = 0
+        self._skip_lsn = 0
+        self._tombstones = config.bool("tombstones.on.delete")
+
+    def take(self) -> list[SourceRecord]:
+        """The records made since the last call."""
+        records, self.records = self.records, []
+        return records
+
+    def handle(self, message: WalMessage) -> None:
+        """Take one message.
+
+        Raises:
+            DataError: a value cannot be captured; with table, column and position.
+            SerializationError: the message cannot be read.
+        """
+        change = decode(message.data)
+        if isinstance(change, (Insert, Update, Delete, Truncate)):
+            self._ordinal += 1
+            if self._done or self._ordinal <= self._skip or self._was_seen(message.lsn):
+                return
+            try:
+                self._change(change, message.lsn)
+            except DataError as error:
+                raise DataError(error.condition, error.message, **error.context, lsn=message.lsn) from error
+        elif isinstance(change, Begin):
+            self._begin_transaction(change)
+        elif isinstance(change, Commit):
+            self._commit(change)
+        elif isinstance(change, Relation):
+            self._tables[change.oid] = self._table(change)
+
+    def _was_seen(self, lsn: int) -> bool:
+        """Whether Debezium has captured a change; changes of one COPY share a position, and may come again."""
+        if lsn > self._skip_lsn or self._skip_lsn == 0:
+            return False
+        if lsn == self._skip_lsn:
+            self._skip_lsn = 0
+        return True
+
+    def idle(self, sent_up_to: int) -> bool:
+        """Nothing was sent up to a position, and no transaction is open; whether the offset has moved."""
+        if self.in_transaction or sent_up_to <= self.offset.commit_lsn:
+            return False
+        self._advance(sent_up_to)
+        return True
+
+    def _begin_transaction(self, begin: Begin) -> None:
+        self.in_transaction = True
+        self._begin = begin
+        self._ordinal = self._skip = self._skip_lsn = 0
+        # A commit record may begin exactly where the stored position ends: that one is new.
+        self._done = begin.final_lsn < self.offset.commit_lsn
+        if self._done:
+            return
+        if begin.final_lsn == self.offset.transaction_lsn:
+            self._skip = self.offset.ordinal
+        elif self.offset.xid is not None and self.offset.xid & 0xFFFFFFFF == begin.xid:
+            # Debezium stopped inside of this transaction: its offset has the position of the last change only.
+            self._skip_lsn = self.offset.lsn
+
+    def _commit(self, commit: Commit) -> None:
+        self.in_transaction = False
+        if self._done:
+            return
+        self._advance(commit.end_lsn)
+        if self.records:
+            # What follows the last record is known now; a restart need not look at the transaction again.
+            self.records[-1] = msgspec.structs.replace(self.records[-1], source_offset=self._stored())
+
+    def _advance(self, commit_lsn: int) -> None:
+        self.offset.commit_lsn = commit_lsn
+        self.offset.transaction_lsn = self.offset.ordinal = 0
+
+    def _stored(self) -> dict[str, object]:
+        return self.offset.to_offset()
+
+    def _table(self, relation: Relation) -> _StreamTable | None:
+        if not self._config.captures(relation.namespace, relation.name):
+            return None
+        # The catalog is of now, the relation of then: a table that was dropped since is described by the stream alone.
+        table = read_table(self._query, relation.namespace, relation.name)
+        if table is None:
+            key = tuple(column.name for column in relation.columns if column.identity)
+            identity_key = key if relation.identity != "f" else ()
+            table = Table(relation.namespace, relation.name, False, relation.identity, (), identity_key, identity_key)
+        columns = [(column.name, column.type_oid, column.modifier) for column in relation.columns]
+        events = TableEvents(self._config, table, columns, self._types, self._now_us)
+        if events.left_out:
+            _LOG.warning(
+                "columns %s of %s have types that are not captured; include.unknown.datatypes=true captures them",
+                ", ".join(events.left_out), table.full_name,
+            )  # fmt: skip
+        in_chunks = table.full_name in self._progress.chunks and table.columns
+        order = KeyOrder(table, self._registry, self._query) if in_chunks else None
+        return _StreamTable(events, order)
+
+    def _change(self, change: Insert | Update | Delete | Truncate, lsn: int) -> None:
+        begin = self._begin
+        if begin is None:
+            raise ConnectError("INVALID_REPLICATION_MESSAGE", "a change came outside of a transaction", lsn=lsn)
+        position = Position(lsn, self.offset.commit_lsn or None, begin.xid, begin.commit_us + POSTGRES_EPOCH_US)
+        self.offset.lsn = lsn
+        self.offset.xid = begin.xid
+        self.offset.commit_us = position.commit_us
+        self.offset.transaction_lsn = begin.final_lsn
+        self.offset.ordinal = self._ordinal
+        if isinstance(change, Truncate):
+            if "t" not in self._config.skipped:
+                for oid in change.relations:
+                    self._emit(self._tables.get(oid), "t", None, None, None, position)
+            return
+        table = self._tables.get(change.relation)
+        if table is None:
+            self.skipped_changes += 1
+            return
+        if isinstance(change, Insert):
+            self._insert(table, change.new, position)
+        elif isinstance(change, Delete):
+            self._delete(table, change.old, position)
+        else:
+            self._update(table, change, position)
+
+    def _in_snapshot(self, table: _StreamTable, cells: Sequence[Cell]) -> bool:
+        """Whether the chunk that holds a row was read when the transaction was visible."""
+        begin = self._begin
+        if table.order is None or begin is None or begin.final_lsn >= self._snapshot_end:
+            return False
+        chunks = self._progress.chunks[table.events.table.full_name]
+        chunk = table.order.chunk_of(table.events.identity(cells), chunks)
+        return chunk is not None and chunk.snapshot.sees(begin.xid)
+
+    def _insert(self, table: _StreamTable, new: list[Cell], position: Position) -> None:
+        if "c" in self._config.skipped or self._in_snapshot(table, new):
+            return
+        events = table.events
+        self._emit(table, "c", events.key(new), None, events.row(new), position)
+
+    def _delete(self, table: _StreamTable, old: list[Cell], position: Position) -> None:
+        if "d" in self._config.skipped or self._in_snapshot(table, old):
+            return
+        events = table.events
+        key = events.key(old)
+        self._emit(table, "d", key, events.row(old), None, position)
+        self._tombstone(events, key)
+
+    def _update(self, table: _StreamTable, change: Update, position: Position) -> None:
+        events, old, new = table.events, change.old, change.new
+        whole = old if change.whole else None
+        new_key = events.key(new)
+        if old is not None and events.has_key and events.key(old) != new_key:
+            self._move(table, old, new, whole, position)
+            return
+        if "u" in self._config.skipped or self._in_snapshot(table, new):
+            return
+        before = None if old is None else events.row(old)
+        self._emit(table, "u", new_key, before, events.row(new, whole), position)
+
+    def _move(
+        self, table: _StreamTable, old: list[Cell], new: list[Cell], whole: list[Cell] | None, position: Position
+    ) -> None:
+        """A changed key: the old row goes, a new one comes; each is decided by its own key."""
+        events = table.events
+        old_key, new_key = events.key(old), events.key(new)
+        if "d" not in self._config.skipped and not self._in_snapshot(table, old):
+            header = ConnectHeader("__debezium.newkey", new_key, events.key_schema)
+            self._emit(table, "d", old_key, events.row(old), None, position, (header,))
+            self._tombstone(events, old_key)
+        if "c" not in self._config.skipped and not self._in_snapshot(table, new):
+            header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)
+            self._emit(table, "c", new_key, None, events.row(new, whole), position, (header,))
+
+    def _emit(
+        self,
+        table: _StreamTable | None,
+        op: str,
+        key: dict[str, object] | None,
+        before: dict[str, object] | None,
+        after: dict[str, object] | None,
+        position: Position,
+        headers: tuple[ConnectHeader, ...] = (),
+    ) -> None:
+        if table is None:
+            return
+        events = table.events
+        self.records.append(
+            SourceRecord(
+                source_partition=self._partition,
+                source_offset=self._stored(),
+                topic=events.topic,
+                key_schema=events.key_schema if key is not None else None,
+                key=key,
+                value_schema=events.value_schema,
+                value=events.envelope(op, before, after, position),
+                headers=headers,
+            )
+        )
+
+    def _tombstone(self, events: TableEvents, key: dict[str, object] | None) -> None:
+        if self._tombstones and key is not None:
+            self.records.append(
+                SourceRecord(
+                    source_partition=self._partition,
+                    source_offset=self._stored(),
+                    topic=events.topic,
+                    key_schema=events.key_schema,
+                    key=key,
+                )
+            )

@@ -1,0 +1,323 @@
+"""The task that captures a database: snapshot, then the stream of changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hayase.connect.contracts import Props, SourceTask
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.model import SourceRecord
+from hayase.connect.postgres.catalog import TypeRegistry
+from hayase.connect.postgres.config import CaptureConfig
+from hayase.connect.postgres.database import Database
+from hayase.connect.postgres.events import HEARTBEAT_KEY_SCHEMA, HEARTBEAT_VALUE_SCHEMA
+from hayase.connect.postgres.lsn import Snapshot, format_lsn
+from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, stream_partition
+from hayase.connect.postgres.replication import ReplicationConnection
+from hayase.connect.postgres.snapshot import SnapshotReader
+from hayase.connect.postgres.stream import ChangeReader
+
+_LOG = logging.getLogger(__name__)
+_NO_SNAPSHOT = ("no_data", "never")
+_MESSAGES_VERSION = 140000
+_STOP_S = 10.0
+
+
+@dataclass(slots=True)
+class _Session:
+    """What one connection to the database has; made again after it broke."""
+
+    database: Database
+    registry: TypeRegistry
+    replication: ReplicationConnection
+    snapshot: SnapshotReader | None = None
+    changes: ChangeReader | None = None
+
+    def close(self) -> None:
+        self.replication.close()
+        self.database.close()
+
+
+class PostgresSourceTask(SourceTask):
+    """Captures one database through one replication slot.
+
+    Args:
+        sleep: waits that many seconds.
+        wall_clock: seconds since 1970.
+        monotonic: seconds of a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sleep = sleep
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._session: _Session | None = None
+        self._offset: StreamOffset | None = None  # behind what was polled
+        self._progress = SnapshotProgress()
+        self._polled_lsn = 0
+        self._stopped = False
+        self._polling = threading.Lock()
+
+    def start(self, props: Props) -> None:
+        """Take the configuration; the database is connected to by the first `poll`, which can be repeated."""
+        self._config = CaptureConfig(props)
+        self._partition = stream_partition(self._config.prefix)
+        reader = self.context.offset_storage_reader
+        stored = reader.offset(self._partition)
+        self._offset = None if stored is None else StreamOffset.from_offset(stored)
+        self._progress = SnapshotProgress.load(self._config.prefix, reader.offsets())
+        self._heartbeat_s = self._config.int("heartbeat.interval.ms") / 1000
+        self._next_heartbeat = self._monotonic() + self._heartbeat_s
+        self._idle_s = self._config.int("status.update.interval.ms") / 1000
+        self._next_idle = self._monotonic()
+
+    def stop(self) -> None:
+        """End; a poll that runs returns soon, and its connections are closed."""
+        self._stopped = True
+        if self._polling.acquire(timeout=_STOP_S):
+            try:
+                self._disconnect()
+            finally:
+                self._polling.release()
+
+    def poll(self) -> list[SourceRecord] | None:
+        """The next records: of a chunk of the snapshot, or of the stream."""
+        with self._polling:
+            if self._stopped:
+                return None
+            try:
+                return self._next(self._session or self._connect()) or None
+            except BaseException:  # also of the interpreter: a connection must not stay half-way in the stream
+                self._disconnect()
+                raise
+
+    def commit(self) -> None:
+        """Confirm what was polled: it is durable now."""
+        session = self._session
+        if session is not None and session.changes is not None and self._polled_lsn > session.replication.confirmed:
+            session.replication.confirm(self._polled_lsn)
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _connect(self) -> _Session:
+        database = Database(self._config, self._sleep)
+        replication: ReplicationConnection | None = None
+        try:
+            database.check()
+            replication = ReplicationConnection(
+                self._config.conninfo(replication=True, application_name=database.application_name),
+                wall_clock=self._wall_clock,
+                monotonic=self._monotonic,
+            )
+            session = _Session(database, TypeRegistry(database.query), replication)
+            self._prepare(session)
+        except BaseException:
+            if replication is not None:
+                replication.close()
+            database.close()
+            raise
+        self._session = session
+        return session
+
+    def _prepare(self, session: _Session) -> None:
+        identity = session.replication.identify()
+        session.database.ensure_publication()
+        session.database.free_slot()
+        slot_snapshot: Snapshot | None = None
+        if self._offset is None or self._offset.snapshot or not self._can_go_on(session, identity.system_id):
+            slot_snapshot = self._begin(session, identity.system_id, identity.timeline)
+        assert self._offset is not None, "it was stored, or made just now"
+        self._offset.system_id, self._offset.timeline = identity.system_id, identity.timeline
+        if self._offset.snapshot:
+            self._prepare_snapshot(session, slot_snapshot)
+        else:
+            self._begin_stream(session)
+
+    def _can_go_on(self, session: _Session, system_id: str) -> bool:
+        """Whether the server still has everything behind the offset; raises `SLOT_LOST`, unless a snapshot helps."""
+        offset, slot = self._offset, session.database.slot()
+        assert offset is not None
+        lost = None
+        if offset.system_id and offset.system_id != system_id:
+            lost = f"the server belongs to another cluster ({system_id}, and not {offset.system_id})"
+        elif slot is None:
+            lost = f"the slot {self._config.slot!r} is gone"
+        elif slot.lost:
+            lost = f"the server has removed log that the slot {self._config.slot!r} needs"
+        elif slot.confirmed > offset.commit_lsn:
+            lost = (
+                f"the slot {self._config.slot!r} stands at {format_lsn(slot.confirmed)}, beyond the offset "
+                f"{format_lsn(offset.commit_lsn)}: changes between were confirmed by another client"
+            )
+        if lost is None:
+            return True
+        if self._config.string("snapshot.mode") == "when_needed":
+            _LOG.warning("a new snapshot is taken: %s", lost)
+            self._offset = None
+            return False
+        raise ConnectError(
+            "SLOT_LOST",
+            f"changes are lost: {lost}. Read the tables again: delete the offsets of the connector, or set "
+            "snapshot.mode=when_needed",
+            slot=self._config.slot,
+        )
+
+    def _begin(self, session: _Session, system_id: str, timeline: int) -> Snapshot | None:
+        """Begin anew, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
+        wants_rows = self._config.string("snapshot.mode") not in _NO_SNAPSHOT
+        slot = session.database.slot()
+        if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
+            if slot is not None and not slot.lost and slot.confirmed <= self._offset.commit_lsn:
+                return None
+            _LOG.warning("the slot %r of an interrupted snapshot is gone; the snapshot begins again", self._config.slot)
+        if slot is not None and not wants_rows and not slot.lost:
+            self._offset = StreamOffset(slot.confirmed, slot_lsn=slot.confirmed)
+            return None
+        if slot is not None:
+            session.database.drop_slot()
+        lsn, text = session.replication.create_slot(self._config.slot)
+        self._offset = StreamOffset(
+            lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
+            timeline=timeline,
+        )  # fmt: skip
+        self.context.publish_offsets(self._partition, self._offset.to_offset())
+        return Snapshot(text)
+
+    def _prepare_snapshot(self, session: _Session, slot_snapshot: Snapshot | None) -> None:
+        offset = self._offset
+        assert offset is not None
+        self._progress = self._progress.of_slot(offset.slot_lsn)
+        tables = session.database.captured_tables()
+        session.database.check_identity(tables)
+        if slot_snapshot is None:
+            # The slot is of a process before; what it saw is visible by now, unless a standby holds a commit up.
+            ((text,),) = session.database.query("SELECT pg_current_snapshot()::text")
+            slot_snapshot = Snapshot(text)
+        session.snapshot = SnapshotReader(
+            self._config, session.database, tables, session.registry, self._progress, offset, sleep=self._sleep
+        )
+        session.snapshot.wait_until_visible(slot_snapshot)
+
+    def _begin_stream(self, session: _Session) -> None:
+        offset = self._offset
+        assert offset is not None
+        if self._config.string("snapshot.mode") == "initial_only":
+            return
+        session.changes = ChangeReader(
+            self._config, offset, self._progress.of_slot(offset.slot_lsn), session.registry, session.database.query
+        )
+        session.replication.start(
+            self._config.slot,
+            offset.commit_lsn,
+            self._config.publication,
+            messages=session.database.version >= _MESSAGES_VERSION,
+        )
+
+    def _next(self, session: _Session) -> list[SourceRecord]:
+        if session.snapshot is not None:
+            return self._next_of_snapshot(session, session.snapshot)
+        if session.changes is None:  # initial_only
+            self._sleep(self._config.int("poll.interval.ms") / 1000)
+            return []
+        return self._next_of_stream(session, session.changes)
+
+    def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> list[SourceRecord]:
+        records = snapshot.next_chunk()
+        metrics = self.context.metrics
+        metrics["TotalTableCount"] = snapshot.tables_total
+        metrics["RemainingTableCount"] = snapshot.tables_left
+        metrics["TotalNumberOfEventsSeen"] = snapshot.rows_read
+        metrics["SnapshotRunning"] = float(records is not None)
+        metrics["SnapshotCompleted"] = float(records is None)
+        for partition, offset in snapshot.empty_chunks:
+            self.context.publish_offsets(partition, offset)
+        snapshot.empty_chunks.clear()
+        if records is None:
+            assert self._offset is not None
+            self._offset.snapshot = False
+            self._publish_position()
+            session.snapshot = None
+            self._begin_stream(session)
+            return []
+        self._end_transaction()
+        return records
+
+    def _next_of_stream(self, session: _Session, changes: ChangeReader) -> list[SourceRecord]:
+        replication = session.replication
+        limit = self._config.int("max.batch.size")
+        deadline = self._monotonic() + self._config.int("poll.interval.ms") / 1000
+        while len(changes.records) < limit and not self._stopped:
+            message = replication.receive()
+            if message is not None:
+                changes.handle(message)
+                continue
+            if changes.records and not changes.in_transaction:
+                break
+            left_s = deadline - self._monotonic()
+            if left_s <= 0 or not replication.wait(left_s):
+                break
+        records = changes.take()
+        replication.keep_alive(self._idle_s)
+        if not records:
+            self._idle(session, changes)
+        records.extend(self._heartbeat(changes))
+        self._offset = changes.offset
+        self._polled_lsn = changes.offset.commit_lsn
+        if not changes.in_transaction:
+            self._end_transaction()
+        behind_us = int(self._wall_clock() * 1_000_000) - changes.offset.commit_us if records else 0
+        self.context.metrics["MilliSecondsBehindSource"] = max(behind_us, 0) / 1000
+        self.context.metrics["TotalNumberOfEventsSkipped"] = changes.skipped_changes
+        return records
+
+    def _idle(self, session: _Session, changes: ChangeReader) -> None:
+        """Move on while only others write, or the server would keep its log for ever."""
+        before = changes.offset.commit_lsn
+        now = self._monotonic()
+        if now < self._next_idle:
+            return
+        self._next_idle = now + self._idle_s
+        moved = changes.idle(session.replication.sent_up_to)
+        if moved or before > session.replication.confirmed:
+            self._offset = changes.offset
+            self._publish_position()
+
+    def _heartbeat(self, changes: ChangeReader) -> list[SourceRecord]:
+        if not self._heartbeat_s or changes.in_transaction or self._monotonic() < self._next_heartbeat:
+            return []
+        self._next_heartbeat = self._monotonic() + self._heartbeat_s
+        changes.idle(changes.offset.commit_lsn)
+        return [
+            SourceRecord(
+                source_partition=self._partition,
+                source_offset=changes.offset.to_offset(),
+                topic=f"{self._config.string('topic.heartbeat.prefix')}.{self._config.prefix}",
+                key_schema=HEARTBEAT_KEY_SCHEMA,
+                key={"serverName": self._config.prefix},
+                value_schema=HEARTBEAT_VALUE_SCHEMA,
+                value={"ts_ms": int(self._wall_clock() * 1000)},
+            )
+        ]
+
+    def _publish_position(self) -> None:
+        assert self._offset is not None
+        self.context.publish_offsets(self._partition, self._offset.to_offset())
+        self._end_transaction()
+
+    def _end_transaction(self) -> None:
+        """With `transaction.boundary=connector`, transactions of the log end where those of the database do."""
+        if self.context.transaction_context is not None:
+            self.context.transaction_context.commit_transaction()

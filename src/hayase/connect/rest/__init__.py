@@ -1,0 +1,1 @@
+"""The REST interface of a worker: paths, bodies and codes of Kafka Connect."""

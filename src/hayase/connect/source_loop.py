@@ -1,0 +1,343 @@
+"""The loop of a source task: poll, transform, convert, publish with offsets, acknowledge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hayase.connect.contracts import (
+    OffsetStorageReader,
+    Props,
+    SerializedJson,
+    SourceTask,
+    TransactionContext,
+    source_partition_key,
+)
+from hayase.connect.conversion import Conversion
+from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.model import (
+    RecordMetadata,
+    SerializedRecords,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+)
+from hayase.connect.offsets import ConnectorOffsets, offset_key
+from hayase.connect.publisher import TaskPublisher
+from hayase.connect.source_buffer import SourceBuffer
+from hayase.connect.source_topics import SourceTopics
+from hayase.core.errors import UnknownTopicError
+from hayase.core.time import Clock
+
+_LOG = logging.getLogger(__name__)
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+BUFFER_BYTES = 32 << 20
+"""How much a task holds in memory between poll and commit."""
+
+
+class TransactionBoundary(StrEnum):
+    """Where transactions may end (`transaction.boundary`)."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+class TaskTransactionContext:
+    """A `TransactionContext`: what the task asked for during one `poll`."""
+
+    def __init__(self) -> None:
+        self._commit = False
+        self._abort = False
+        self._commit_after: list[SourceRecord] = []
+        self._abort_after: list[SourceRecord] = []
+
+    def commit_transaction(self) -> None:
+        """See `TransactionContext.commit_transaction`."""
+        self._commit = True
+
+    def commit_transaction_after(self, record: SourceRecord) -> None:
+        """See `TransactionContext.commit_transaction_after`."""
+        self._commit_after.append(record)
+
+    def abort_transaction(self) -> None:
+        """See `TransactionContext.abort_transaction`."""
+        self._abort = True
+
+    def abort_transaction_after(self, record: SourceRecord) -> None:
+        """See `TransactionContext.abort_transaction_after`."""
+        self._abort_after.append(record)
+
+    def commits_after(self, record: SourceRecord) -> bool:
+        """Whether a transaction ends behind a record."""
+        return _take(self._commit_after, record)
+
+    def aborts_after(self, record: SourceRecord) -> bool:
+        """Whether a transaction is dropped that ends with a record."""
+        return _take(self._abort_after, record)
+
+    def commits(self) -> bool:
+        """Whether a transaction ends behind what the poll gave."""
+        asked, self._commit = self._commit, False
+        return asked
+
+    def aborts(self) -> bool:
+        """Whether a transaction is dropped that ends with what the poll gave."""
+        asked, self._abort = self._abort, False
+        return asked
+
+
+def _take(records: list[SourceRecord], record: SourceRecord) -> bool:
+    position = next((index for index, each in enumerate(records) if each is record), None)
+    if position is None:
+        return False
+    del records[position]
+    return True
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """A `SourceTaskContext`."""
+
+    connector: str
+    task: int
+    configs: Props
+    offset_storage_reader: OffsetStorageReader
+    transaction_context: TransactionContext | None = None
+    serialized_json: SerializedJson | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
+
+    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
+        """See `SourceTaskContext.publish_offsets`."""
+        self.waiting_offsets.append((partition, offset))
+
+
+@dataclass(slots=True)
+class SourceMetrics:
+    """Counters of a task, under Kafka Connect's names."""
+
+    polled: int = 0
+    written: int = 0
+    filtered: int = 0
+    transactions: int = 0
+    last_transaction_size: int = 0
+    largest_transaction_size: int = 0
+    commit_failures: int = 0
+
+    def by_name(self) -> dict[str, float]:
+        """Values by the name of the metric."""
+        return {
+            "source-record-poll-total": self.polled,
+            "source-record-write-total": self.written,
+            "source-record-active-count": self.polled - self.written - self.filtered,
+            "transaction-total": self.transactions,
+            "transaction-size": self.last_transaction_size,
+            "transaction-size-max": self.largest_transaction_size,
+            "commit-failure-total": self.commit_failures,
+        }
+
+
+class SourceTaskLoop:
+    """Drives one source task. All its methods are called from one thread.
+
+    Args:
+        task: started with the context.
+        context: of the task.
+        conversion: transforms and converters.
+        publisher: writes transactions.
+        topics: makes topics.
+        offsets: as they were when the generation began.
+        boundary: where transactions may end.
+        interval_ms: of `TransactionBoundary.INTERVAL`.
+        clock: for the interval, and the time of records that have none.
+        sleep: waits that many seconds; raises to give up.
+        buffer_bytes: how much is held in memory.
+    """
+
+    def __init__(
+        self,
+        task: SourceTask,
+        context: TaskContext,
+        conversion: Conversion,
+        publisher: TaskPublisher,
+        topics: SourceTopics,
+        offsets: ConnectorOffsets,
+        *,
+        boundary: TransactionBoundary,
+        interval_ms: int,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        buffer_bytes: int = BUFFER_BYTES,
+        topic_seen: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.task = task
+        self.metrics = SourceMetrics()
+        self._context = context
+        transactions = context.transaction_context
+        self._transactions = transactions if isinstance(transactions, TaskTransactionContext) else None
+        self._conversion = conversion
+        self._publisher = publisher
+        self._topics = topics
+        self._keys = {where: stored.key for where, stored in offsets.stored.items()}
+        self._boundary = boundary
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._sleep = sleep
+        self._buffer_bytes = buffer_bytes
+        self._topic_seen = topic_seen
+        self._open = SourceBuffer()  # of a transaction that has not ended
+        self._sealed = SourceBuffer()  # of transactions that have, and can be published
+        self._begun_ms: int | None = None
+        self._wants_records = type(task).commit_record is not SourceTask.commit_record
+        self._pause_s = _FIRST_PAUSE_S
+
+    def step(self) -> bool:
+        """Poll once, and publish what is complete; whether there was anything.
+
+        Raises:
+            SupersededError: another generation has begun.
+            Exception: what the task raised, or the log; the task has failed.
+        """
+        polled: Sequence[SourceRecord | SerializedRecords] = ()
+        try:
+            polled = self.task.poll() or ()
+            self._pause_s = _FIRST_PAUSE_S
+        except RetriableError as error:
+            self._conversion.policy.metrics.retries += 1
+            _LOG.warning("task %s-%d: poll is tried again: %s", self._context.connector, self._context.task, error)
+            self._sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        for records in polled:
+            if isinstance(records, SourceRecord):
+                self._add(records)
+            else:
+                self._add_serialized(records)
+        self._take_waiting_offsets()
+        self._end_poll(bool(polled))
+        published = self._publish()
+        return bool(polled) or published
+
+    def drain(self) -> None:
+        """Publish what ended with the last poll, before a stop; an open transaction of the connector is dropped."""
+        if self._boundary is TransactionBoundary.INTERVAL:
+            self._open.move_to(self._sealed)
+        self._publish()
+
+    def _add(self, record: SourceRecord) -> None:
+        self.metrics.polled += 1
+        converted = self._conversion.to_topic(record)
+        if converted is None:
+            self.metrics.filtered += 1
+            if self._wants_records:
+                self.task.commit_record(record, None)
+        else:
+            self._open.add(converted, self._clock.now_ms())
+            if self._wants_records:
+                self._open.records.append(record)
+        self._set_offset(record.source_partition, record.source_offset)
+        transactions = self._transactions
+        if transactions is not None:
+            if transactions.commits_after(record):
+                self._open.move_to(self._sealed)
+            if transactions.aborts_after(record):
+                self._abort()
+        if self._open.bytes > self._buffer_bytes // 2:
+            self._open.spill()
+
+    def _add_serialized(self, records: SerializedRecords) -> None:
+        if self._context.serialized_json is None:
+            raise ConnectError(
+                "SERIALIZED_RECORDS",
+                "the task serializes its records itself, but transforms or converters of the connector need values: "
+                "it must look at serialized_json of its context",
+                connector=self._context.connector,
+                task=self._context.task,
+            )
+        self.metrics.polled += len(records.values)
+        self._open.add_serialized(records)
+        if records.source_offset is not None:
+            self._set_offset(records.source_partition, records.source_offset)
+        if self._open.bytes > self._buffer_bytes // 2:
+            self._open.spill()
+
+    def _set_offset(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
+        where = source_partition_key(partition)
+        key = self._keys.get(where)
+        if key is None:
+            key = self._keys[where] = offset_key(self._context.connector, partition)
+        self._open.offsets[key] = offset
+
+    def _take_waiting_offsets(self) -> None:
+        waiting, self._context.waiting_offsets = self._context.waiting_offsets, []
+        for partition, offset in waiting:
+            self._set_offset(partition, offset)
+
+    def _end_poll(self, anything: bool) -> None:
+        transactions = self._transactions
+        if transactions is not None:
+            if transactions.aborts():
+                self._abort()
+            if transactions.commits():
+                self._open.move_to(self._sealed)
+        elif self._boundary is TransactionBoundary.POLL:
+            self._open.move_to(self._sealed)
+        elif not self._open.empty:
+            now_ms = self._clock.now_ms()
+            self._begun_ms = now_ms if self._begun_ms is None else self._begun_ms
+            if now_ms - self._begun_ms >= self._interval_ms:
+                self._begun_ms = None
+                self._open.move_to(self._sealed)
+
+    def _abort(self) -> None:
+        self.metrics.filtered += self._open.count
+        for record in self._open.records:
+            self.task.commit_record(record, None)
+        offsets = self._open.offsets
+        self._open.clear()
+        self._open.offsets.update(offsets)  # what was dropped is not polled again
+
+    def _publish(self) -> bool:
+        sealed = self._sealed
+        if sealed.empty:
+            return False
+        sealed.close_rows()
+        if not sealed.offsets:  # records whose offset comes later are published with it, or polled again
+            return False
+        for topic in self._topics.ensure(sealed.topics()):
+            self._topic_seen(topic)
+        try:
+            self._publisher.publish(sealed.batches, sealed.offsets)
+        except UnknownTopicError:  # it was deleted since this task wrote to it
+            self._topics.forget()
+            self._topics.ensure(sealed.topics())
+            self._publisher.publish(sealed.batches, sealed.offsets)
+        self._count(sealed)
+        records = sealed.records
+        sealed.clear()
+        self._acknowledge(records)
+        return True
+
+    def _count(self, sealed: SourceBuffer) -> None:
+        metrics = self.metrics
+        metrics.written += sealed.count
+        metrics.transactions += 1
+        metrics.last_transaction_size = sealed.count
+        metrics.largest_transaction_size = max(metrics.largest_transaction_size, sealed.count)
+
+    def _acknowledge(self, records: list[SourceRecord]) -> None:
+        try:
+            for record in records:
+                self.task.commit_record(record, RecordMetadata(record.topic, record.kafka_partition, None))
+            self.task.commit()
+        except Exception:  # the next transaction acknowledges again
+            self.metrics.commit_failures += 1
+            _LOG.exception("task %s-%d: commit failed", self._context.connector, self._context.task)
+
+    def close(self) -> None:
+        """Let go of everything but the task itself."""
+        self._conversion.close()
+        self._publisher.close()

@@ -1,0 +1,1 @@
+"""Databases as sinks, through their SQL."""

@@ -1,0 +1,362 @@
+"""`PostgresSinkConnector`: records as rows of a PostgreSQL database, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import non_empty
+from hayase.connect.contracts import (
+    Props,
+    SinkConnector,
+    SinkDelivery,
+    SinkPartition,
+    SinkRange,
+    TransactionalSinkTask,
+)
+from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.generations import SupersededError
+from hayase.connect.sql.postgres_types import column_type, storable
+from hayase.connect.sql.rows import RowChange, RowChangeKind, RowMapper, runs
+from hayase.connect.sql.sink_config import InsertMode, SchemaEvolution, sql_sink_keys
+from hayase.core.records import TopicPartition
+
+if TYPE_CHECKING:
+    import psycopg
+
+_OFFSETS = """CREATE TABLE IF NOT EXISTS hayase_offsets (
+    consumer_group text NOT NULL, connector text NOT NULL, topic_id text NOT NULL, kafka_partition integer NOT NULL,
+    topic text NOT NULL, generation bigint NOT NULL, next_offset bigint,
+    PRIMARY KEY (consumer_group, connector, topic_id, kafka_partition)
+)"""
+_WHERE = "consumer_group = %s AND connector = %s AND topic_id = %s AND kafka_partition = %s"
+# Connection lost, shutdown, too many clients or no memory, serialization and deadlock, lock not available.
+_PASSING = ("08", "57P", "53", "40", "55P03")
+
+
+def _definition() -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "connection.url", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
+            documentation="Where the database is: postgresql://HOST:PORT/DATABASE; jdbc: may stand before it.",
+        )
+        .define("connection.username", ConfigType.STRING, None, None, Importance.HIGH, "User of the database.")
+        .define("connection.password", ConfigType.PASSWORD, None, None, Importance.HIGH, "Its password.")
+        .define("connection.schema", ConfigType.STRING, "public", non_empty, Importance.MEDIUM, "Schema of the tables.")
+        .embed(sql_sink_keys())
+    )  # fmt: skip
+
+
+class PostgresSinkConnector(SinkConnector):
+    """Writes records as rows, with the next offsets in the same transaction: exactly once."""
+
+    delivery: ClassVar[SinkDelivery] = SinkDelivery.TRANSACTIONAL
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def start(self, props: Props) -> None:
+        """See `Connector.start`."""
+        self._props = dict(props)
+
+    def task_class(self) -> type[TransactionalSinkTask]:
+        """See `Connector.task_class`."""
+        return PostgresSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """As many tasks as allowed."""
+        return [dict(self._props) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """See `Connector.stop`."""
+
+    def alter_offsets(self, props: Props, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Set the next offsets in the database."""
+        name = props["name"]
+        group = props.get("consumer.override.group.id", f"connect-{name}")
+        with _connect(TypedConfig(_definition(), props)) as connection:
+            connection.execute(_OFFSETS)
+            for where, offset in sorted(offsets.items()):
+                connection.execute(
+                    "UPDATE hayase_offsets SET next_offset = %s "
+                    "WHERE consumer_group = %s AND connector = %s AND topic = %s AND kafka_partition = %s",
+                    (offset, group, name, where.topic, where.partition),
+                )
+        return True
+
+
+def _connect(config: TypedConfig) -> psycopg.Connection[Any]:
+    import psycopg
+
+    url = config.string("connection.url").removeprefix("jdbc:")
+    password = config.password("connection.password")
+    settings = {"user": config.optional_string("connection.username"), "password": password}
+    try:
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            **{name: value for name, value in settings.items() if value is not None},  # type: ignore[arg-type]  # texts
+            application_name="hayase-sink",
+            connect_timeout=10,
+            options=f'-c search_path="{config.string("connection.schema")}" -c TimeZone=UTC -c DateStyle=ISO',
+        )
+    except psycopg.Error as error:
+        text = str(error).strip()
+        text = text.replace(password, "[hidden]") if password else text
+        raise RetriableError("DATABASE_UNREACHABLE", f"the database cannot be reached: {text}") from error
+    return connection
+
+
+class PostgresSinkTask(TransactionalSinkTask):
+    """Writes ranges, each with its next offset in one transaction; rows by COPY and one statement for each table."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`."""
+        self._config = TypedConfig(_definition(), props)
+        self._mapper = RowMapper(self._config)
+        self._create = self._config.bool("auto.create")
+        self._evolve = SchemaEvolution(self._config.string("schema.evolution").lower()) is SchemaEvolution.BASIC
+        self._connection: psycopg.Connection[Any] | None = None
+        self._columns: dict[str, set[str]] = {}
+        self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def stop(self) -> None:
+        """See `Task.stop`."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = getattr(self, "_connection", None), None
+        self._columns, self._stages = {}, {}
+        if connection is not None:
+            connection.close()
+
+    def _database(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            connection = _connect(self._config)
+            connection.execute(_OFFSETS)
+            self._connection = connection
+        return self._connection
+
+    def _place(self, partition: SinkPartition) -> tuple[str, str, str, int]:
+        return self.context.group, self.context.connector, partition.topic_id, partition.partition
+
+    def _translated(self, error: psycopg.Error) -> ConnectError:
+        """The error for the worker; after a connection that broke or a statement that failed, nothing is known."""
+        state = error.sqlstate or ""
+        self._disconnect()
+        if not state or state.startswith(_PASSING):
+            return RetriableError("DATABASE_UNREACHABLE", f"the write may be repeated: {str(error).strip()}")
+        return ConnectError("ROW_REFUSED", f"the database refuses the write: {str(error).strip()}", sqlstate=state)
+
+    def next_offsets(self, partitions: Sequence[SinkPartition]) -> Mapping[SinkPartition, int]:
+        """See `TransactionalSinkTask.next_offsets`: from now on tasks of earlier generations write nothing."""
+        import psycopg
+
+        try:
+            database = self._database()
+            with database.transaction():
+                return self._claim(database, partitions)
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def _claim(
+        self, database: psycopg.Connection[Any], partitions: Sequence[SinkPartition]
+    ) -> dict[SinkPartition, int]:
+        found: dict[SinkPartition, int] = {}
+        for partition in sorted(partitions):
+            place = self._place(partition)
+            database.execute(
+                "INSERT INTO hayase_offsets VALUES (%s, %s, %s, %s, %s, %s, NULL) ON CONFLICT DO NOTHING",
+                (*place, partition.topic, self.context.generation),
+            )
+            row = database.execute(
+                f"SELECT generation, next_offset FROM hayase_offsets WHERE {_WHERE} FOR UPDATE", place
+            ).fetchone()
+            assert row is not None, "it was inserted, or was there"
+            generation, offset = row
+            if generation > self.context.generation:
+                raise SupersededError(
+                    "SUPERSEDED",
+                    f"generation {generation} of the connector has written to this database, and this task is of "
+                    f"generation {self.context.generation}",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                )
+            database.execute(
+                f"UPDATE hayase_offsets SET generation = %s WHERE {_WHERE}", (self.context.generation, *place)
+            )
+            if offset is not None:
+                found[partition] = offset
+        return found
+
+    def write(self, ranges: Sequence[SinkRange]) -> bool:
+        """See `TransactionalSinkTask.write`."""
+        import psycopg
+
+        changes = [change for each in ranges for record in each.records if (change := self._mapper.change(record))]
+        try:
+            database = self._database()
+            with database.transaction() as transaction:
+                missed = [
+                    each for each in sorted(ranges, key=lambda each: each.partition) if not self._move(database, each)
+                ]
+                if missed:
+                    # A commit whose answer was lost has moved them all; another task's has moved them elsewhere.
+                    if len(missed) == len(ranges) and all(self._is_own(database, each) for each in missed):
+                        return True
+                    raise psycopg.Rollback(transaction)
+                for run in self._runs(changes):
+                    self._write_run(database, run)
+                return True
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+        except ConnectError:
+            self._columns, self._stages = {}, {}  # what was made is gone with the transaction
+            raise
+        return False
+
+    def _move(self, database: psycopg.Connection[Any], each: SinkRange) -> bool:
+        moved = database.execute(
+            f"UPDATE hayase_offsets SET next_offset = %s WHERE {_WHERE} AND generation = %s "
+            "AND (next_offset = %s OR next_offset IS NULL)",
+            (each.end, *self._place(each.partition), self.context.generation, each.start),
+        )
+        return moved.rowcount == 1
+
+    def _is_own(self, database: psycopg.Connection[Any], each: SinkRange) -> bool:
+        row = database.execute(
+            f"SELECT generation, next_offset FROM hayase_offsets WHERE {_WHERE}", self._place(each.partition)
+        ).fetchone()
+        return row == (self.context.generation, each.end)
+
+    def _runs(self, changes: list[RowChange]) -> list[list[RowChange]]:
+        """Changes that one statement can make, in order; of upserts of one shape the last of each key is enough."""
+        if self._mapper.insert_mode is not InsertMode.UPSERT or any(not change.key for change in changes):
+            return list(runs(changes))
+        shapes: dict[str, set[tuple[str, ...]]] = {}
+        for change in changes:
+            if change.kind is RowChangeKind.WRITE:
+                shapes.setdefault(change.table, set()).add((*change.key, "", *change.values))
+        if any(len(each) > 1 for each in shapes.values()):
+            return list(runs(changes))
+        last: dict[tuple[object, ...], RowChange] = {}
+        for change in changes:
+            last[(change.table, *map(repr, change.key.values()))] = change
+        by_kind: dict[tuple[object, ...], list[RowChange]] = {}
+        for change in last.values():
+            by_kind.setdefault(change.shape, []).append(change)
+        return list(by_kind.values())
+
+    def _write_run(self, database: psycopg.Connection[Any], run: Sequence[RowChange]) -> None:
+        first = run[0]
+        self._prepare_table(database, run)
+        table, key, values = _quoted(first.table), list(first.key), list(first.values)
+        deletes = first.kind is RowChangeKind.DELETE
+        mode = self._mapper.insert_mode
+        names = key if deletes else [*key, *values]
+        if not names:
+            for _ in run:
+                database.execute(f"INSERT INTO {table} DEFAULT VALUES")
+            return
+        columns = ", ".join(map(_quoted, names))
+        if not deletes and (mode is InsertMode.INSERT or not key):
+            self._copy(database, table, names, run)
+            return
+        if not deletes and mode is InsertMode.UPSERT:
+            # Of several rows with one key in a statement only the last may be there.
+            run = list({tuple(map(repr, each.key.values())): each for each in run}.values())
+        stage = self._stage(database, first.table, names)
+        self._copy(database, stage, names, run)
+        same_key = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in key)
+        if deletes:
+            database.execute(f"DELETE FROM {table} t USING {stage} s WHERE {same_key}")
+        elif mode is InsertMode.UPDATE:
+            assignments = ", ".join(f"{_quoted(name)} = s.{_quoted(name)}" for name in values)
+            if assignments:
+                database.execute(f"UPDATE {table} t SET {assignments} FROM {stage} s WHERE {same_key}")
+        else:
+            changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in values)
+            action = f"UPDATE SET {changed}" if changed else "NOTHING"
+            database.execute(
+                f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {stage} "
+                f"ON CONFLICT ({', '.join(map(_quoted, key))}) DO {action}"
+            )
+        database.execute(f"TRUNCATE {stage}")
+
+    def _stage(self, database: psycopg.Connection[Any], table: str, names: Sequence[str]) -> str:
+        """A temporary table with these columns of a table."""
+        where = (table, tuple(names))
+        stage = self._stages.get(where)
+        if stage is None:
+            stage = f"hayase_stage_{len(self._stages)}"
+            columns = ", ".join(map(_quoted, names))
+            database.execute(f"DROP TABLE IF EXISTS pg_temp.{stage}")
+            database.execute(f"CREATE TEMP TABLE {stage} AS SELECT {columns} FROM {_quoted(table)} WITH NO DATA")
+            self._stages[where] = stage
+        return f"pg_temp.{stage}"
+
+    @staticmethod
+    def _copy(database: psycopg.Connection[Any], table: str, names: Sequence[str], run: Sequence[RowChange]) -> None:
+        schemas = run[0].schemas
+        key = run[0].key
+        stored = [(name, name in key, storable(schemas.get(name))) for name in names]
+        with (
+            database.cursor() as cursor,
+            cursor.copy(f"COPY {table} ({', '.join(map(_quoted, names))}) FROM STDIN") as copy,
+        ):
+            for change in run:
+                row = []
+                for name, in_key, convert in stored:
+                    value = (change.key if in_key else change.values)[name]
+                    row.append(None if value is None else convert(value))
+                copy.write_row(row)
+
+    def _prepare_table(self, database: psycopg.Connection[Any], run: Sequence[RowChange]) -> None:
+        change = run[0]
+        known = self._columns.get(change.table)
+        if known is None:
+            rows = database.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+                (_quoted(change.table),),
+            ).fetchall()
+            known = {row[0] for row in rows} or self._create_table(database, change)
+            self._columns[change.table] = known
+        lacking = [name for name in (*change.key, *change.values) if name not in known]
+        if not lacking:
+            return
+        if not self._evolve:
+            raise ConnectError(
+                "UNKNOWN_COLUMN",
+                f"the table {change.table} has no column {lacking[0]!r}; add it, or set schema.evolution=basic",
+                table=change.table,
+            )
+        for name in lacking:
+            kind = column_type(change.schemas.get(name), change.values.get(name))
+            database.execute(f"ALTER TABLE {_quoted(change.table)} ADD COLUMN {_quoted(name)} {kind}")
+        known.update(lacking)
+
+    def _create_table(self, database: psycopg.Connection[Any], change: RowChange) -> set[str]:
+        if not self._create or change.kind is RowChangeKind.DELETE:
+            raise ConnectError(
+                "UNKNOWN_TABLE",
+                f"the database has no table {change.table!r}; make it, or set auto.create=true",
+                table=change.table,
+            )
+        names = [*change.key, *change.values]
+        columns = [
+            f"{_quoted(name)} {column_type(change.schemas.get(name), change.key.get(name, change.values.get(name)))}"
+            for name in names
+        ]
+        if change.key:
+            columns.append(f"PRIMARY KEY ({', '.join(map(_quoted, change.key))})")
+        database.execute(f"CREATE TABLE {_quoted(change.table)} ({', '.join(columns)})")
+        return set(names)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

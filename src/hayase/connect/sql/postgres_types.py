@@ -1,0 +1,137 @@
+"""Types and texts of PostgreSQL for values with Connect's and Debezium's schemas."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from hayase.connect.logical_types import decimal_from_bytes
+from hayase.connect.schema import (
+    DATE_NAME,
+    DECIMAL_NAME,
+    SCALE,
+    TIME_NAME,
+    TIMESTAMP_NAME,
+    ConnectSchema,
+    SchemaType,
+)
+
+_TYPES: Mapping[SchemaType, str] = {
+    SchemaType.INT8: "smallint",
+    SchemaType.INT16: "smallint",
+    SchemaType.INT32: "integer",
+    SchemaType.INT64: "bigint",
+    SchemaType.FLOAT32: "real",
+    SchemaType.FLOAT64: "double precision",
+    SchemaType.BOOLEAN: "boolean",
+    SchemaType.STRING: "text",
+    SchemaType.BYTES: "bytea",
+    SchemaType.MAP: "jsonb",
+    SchemaType.STRUCT: "jsonb",
+}
+_NAMED: Mapping[str, str] = {
+    DATE_NAME: "date",
+    TIME_NAME: "time",
+    TIMESTAMP_NAME: "timestamptz",
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Time": "time",
+    "io.debezium.time.MicroTime": "time",
+    "io.debezium.time.Timestamp": "timestamp",
+    "io.debezium.time.MicroTimestamp": "timestamp",
+    "io.debezium.time.ZonedTimestamp": "timestamptz",
+    "io.debezium.time.ZonedTime": "timetz",
+    "io.debezium.time.MicroDuration": "interval",
+    "io.debezium.time.Interval": "interval",
+    "io.debezium.data.Uuid": "uuid",
+    "io.debezium.data.Json": "jsonb",
+    "io.debezium.data.Xml": "xml",
+    "io.debezium.data.VariableScaleDecimal": "numeric",
+}
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp without time zone
+_INFINITE_US = 1 << 62
+
+
+def column_type(schema: ConnectSchema | None, value: object) -> str:
+    """The type of a column for values of a schema; without one, for values like this.
+
+    Example:
+        >>> from hayase.connect.schema import decimal_schema
+        >>> column_type(decimal_schema(2), None), column_type(None, 1.5)
+        ('numeric', 'double precision')
+    """
+    if schema is None:
+        for kind, name in ((bool, "boolean"), (int, "bigint"), (float, "double precision"), (str, "text")):
+            if isinstance(value, kind):
+                return name
+        return "bytea" if isinstance(value, (bytes, bytearray, memoryview)) else "jsonb"
+    if schema.name == DECIMAL_NAME:
+        precision = schema.parameters.get("connect.decimal.precision")
+        return f"numeric({precision},{schema.parameters.get(SCALE, '0')})" if precision else "numeric"
+    if schema.name in _NAMED:
+        return _NAMED[schema.name]
+    if schema.type is SchemaType.ARRAY:
+        element = schema.value_schema
+        return "jsonb" if element is None or not element.type.is_primitive else f"{column_type(element, None)}[]"
+    return _TYPES[schema.type]
+
+
+def storable(schema: ConnectSchema | None) -> Callable[[Any], object]:
+    """What turns a value of a schema into one that PostgreSQL's driver writes as text."""
+    if schema is None:
+        return _plain
+    if schema.name in _STORED:
+        return _STORED[schema.name]
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None and schema.value_schema.type.is_primitive:
+        element = storable(schema.value_schema)
+        return lambda value: [None if each is None else element(each) for each in value]
+    if schema.type in (SchemaType.STRUCT, SchemaType.MAP, SchemaType.ARRAY):
+        return _json
+    return _plain
+
+
+def _plain(value: object) -> object:
+    return _json(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, default=_in_json, ensure_ascii=False)
+
+
+def _in_json(value: object) -> object:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)
+
+
+def _timestamp(microseconds: int) -> object:
+    if abs(microseconds) > _INFINITE_US:
+        return "infinity" if microseconds > 0 else "-infinity"
+    return _EPOCH + dt.timedelta(microseconds=microseconds)
+
+
+def _time(microseconds: int) -> object:
+    return "24:00:00" if microseconds == 86_400_000_000 else (_EPOCH + dt.timedelta(microseconds=microseconds)).time()
+
+
+def _date(days: int) -> object:
+    if abs(days) >= (1 << 31) - 1:
+        return "infinity" if days > 0 else "-infinity"
+    return (_EPOCH + dt.timedelta(days=days)).date()
+
+
+def _variable_decimal(value: Mapping[str, Any]) -> Decimal:
+    return decimal_from_bytes(value["value"], value["scale"])
+
+
+_STORED: Mapping[str | None, Callable[[Any], object]] = {
+    "io.debezium.time.Date": _date,
+    "io.debezium.time.Time": lambda milliseconds: _time(milliseconds * 1000),
+    "io.debezium.time.MicroTime": _time,
+    "io.debezium.time.Timestamp": lambda milliseconds: _timestamp(milliseconds * 1000),
+    "io.debezium.time.MicroTimestamp": _timestamp,
+    "io.debezium.time.MicroDuration": lambda microseconds: dt.timedelta(microseconds=microseconds),
+    "io.debezium.data.VariableScaleDecimal": _variable_decimal,
+}

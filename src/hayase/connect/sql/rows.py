@@ -1,0 +1,158 @@
+"""From records to changes of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hayase.connect.config.config_def import TypedConfig
+from hayase.connect.exceptions import DataError
+from hayase.connect.model import SinkRecord
+from hayase.connect.schema import ConnectSchema, SchemaType
+from hayase.connect.sql.sink_config import InsertMode, PrimaryKeyMode
+
+_KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
+_ENVELOPE = {"before", "after", "op", "source"}
+
+
+class RowChangeKind(StrEnum):
+    """What a change does to its row."""
+
+    WRITE = "write"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A change of one row.
+
+    Attributes:
+        table: its name.
+        kind: what happens.
+        key: columns of the primary key with their values.
+        values: all other columns.
+        schemas: of the columns, as far as they are known.
+    """
+
+    table: str
+    kind: RowChangeKind
+    key: Mapping[str, object]
+    values: Mapping[str, object]
+    schemas: Mapping[str, ConnectSchema]
+
+    @property
+    def shape(self) -> tuple[str, RowChangeKind, tuple[str, ...], tuple[str, ...]]:
+        """What changes have in common that one statement can make."""
+        return self.table, self.kind, tuple(self.key), tuple(self.values)
+
+
+class RowMapper:
+    """Makes changes of rows from records, by the settings of the sink.
+
+    A value in Debezium's envelope is taken for the row that it holds.
+
+    Args:
+        config: with the keys of `sql_sink_keys`.
+    """
+
+    def __init__(self, config: TypedConfig) -> None:
+        self.insert_mode = InsertMode(config.string("insert.mode").lower())
+        self._delete = config.bool("delete.enabled")
+        self._mode = PrimaryKeyMode(config.string("primary.key.mode").lower())
+        self._fields = config.list("primary.key.fields")
+        self._table = config.string("collection.name.format")
+
+    def change(self, record: SinkRecord) -> RowChange | None:
+        """The change that a record makes; `None`: none.
+
+        Raises:
+            DataError: the record does not have what the settings say that it has.
+        """
+        schema, value = _unwrapped(record)
+        table = self._table.replace("${topic}", record.topic.replace(".", "_"))
+        if value is None:
+            return RowChange(table, RowChangeKind.DELETE, self._record_key(record)[0], {}, {}) if self._delete else None
+        row = _fields_of(value, "value", record)
+        schemas = _schemas_of(schema)
+        key, key_schemas = self._key(record, row, schemas)
+        values = {name: each for name, each in row.items() if name not in key}
+        return RowChange(table, RowChangeKind.WRITE, key, values, {**schemas, **key_schemas})
+
+    def _key(
+        self, record: SinkRecord, row: Mapping[str, object], schemas: Mapping[str, ConnectSchema]
+    ) -> tuple[dict[str, object], Mapping[str, ConnectSchema]]:
+        if self._mode is PrimaryKeyMode.RECORD_KEY:
+            return self._record_key(record)
+        if self._mode is PrimaryKeyMode.RECORD_VALUE:
+            return _picked(row, self._fields, "value", record), schemas
+        if self._mode is PrimaryKeyMode.KAFKA:
+            return dict(zip(_KAFKA_KEY, (record.topic, record.kafka_partition, record.kafka_offset), strict=True)), {}
+        return {}, {}
+
+    def _record_key(self, record: SinkRecord) -> tuple[dict[str, object], Mapping[str, ConnectSchema]]:
+        if isinstance(record.key, dict):
+            fields = self._fields or list(record.key)
+            return _picked(record.key, fields, "key", record), _schemas_of(record.key_schema)
+        if record.key is None or len(self._fields) != 1:
+            raise DataError(
+                "NO_PRIMARY_KEY",
+                "the key of the record is "
+                + ("null" if record.key is None else "no struct, so primary.key.fields must name the one column")
+                + "; primary.key.mode=record_key makes the primary key of it",
+                topic=record.topic,
+                offset=record.kafka_offset,
+            )
+        schemas = {} if record.key_schema is None else {self._fields[0]: record.key_schema}
+        return {self._fields[0]: record.key}, schemas
+
+
+def _unwrapped(record: SinkRecord) -> tuple[ConnectSchema | None, object]:
+    value, schema = record.value, record.value_schema
+    if isinstance(value, dict) and value.keys() >= _ENVELOPE:
+        after = None if schema is None else schema.field("after")
+        return None if after is None else after.schema, value["after"]
+    return schema, value
+
+
+def _fields_of(value: object, what: str, record: SinkRecord) -> Mapping[str, object]:
+    if isinstance(value, dict):
+        return value
+    raise DataError(
+        "NO_ROW",
+        f"the {what} of the record is of class {type(value).__name__}: a row needs a struct, or a map without a "
+        "schema. HoistField makes one of a single value",
+        topic=record.topic,
+        offset=record.kafka_offset,
+    )
+
+
+def _schemas_of(schema: ConnectSchema | None) -> Mapping[str, ConnectSchema]:
+    if schema is None or schema.type is not SchemaType.STRUCT:
+        return {}
+    return {field.name: field.schema for field in schema.fields}
+
+
+def _picked(row: Mapping[str, object], fields: list[str], what: str, record: SinkRecord) -> dict[str, object]:
+    lacking = [name for name in fields if name not in row]
+    if lacking:
+        raise DataError(
+            "NO_PRIMARY_KEY",
+            f"the {what} of the record has no field {lacking[0]!r}, which primary.key.fields names; it has "
+            + ", ".join(map(str, row)),
+            topic=record.topic,
+            offset=record.kafka_offset,
+        )
+    return {name: row[name] for name in fields}
+
+
+def runs(changes: Iterable[RowChange]) -> Iterator[list[RowChange]]:
+    """Consecutive changes that one statement can make."""
+    run: list[RowChange] = []
+    for change in changes:
+        if run and run[0].shape != change.shape:
+            yield run
+            run = []
+        run.append(change)
+    if run:
+        yield run

@@ -1,0 +1,78 @@
+"""The loop of sinks that keep next offsets in their target: each record exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hayase.connect.contracts import SinkPartition, SinkRange, TransactionalSinkTask
+from hayase.connect.conversion import Conversion
+from hayase.connect.generations import SupersededError
+from hayase.connect.group_offsets import GroupOffsets
+from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
+from hayase.core.offset_reset import AutoOffsetReset
+from hayase.log.protocol import Log
+
+
+class TransactionalSinkLoop(SinkTaskLoop):
+    """Drives a `TransactionalSinkTask`. The target's offsets are the truth; the consumer group only shows them.
+
+    Args:
+        task: started.
+        context: of the task.
+        log: of the topics.
+        partitions: what the task has.
+        conversion: converters, transforms, error policy.
+        reset: where a partition begins that neither the target nor the consumer group knows.
+        group_offsets: shows the positions.
+        sleep: waits that many seconds; raises to give up.
+    """
+
+    def __init__(
+        self,
+        task: TransactionalSinkTask,
+        context: SinkContext,
+        log: Log,
+        partitions: Sequence[SinkPartition],
+        conversion: Conversion,
+        *,
+        reset: AutoOffsetReset,
+        group_offsets: GroupOffsets,
+        sleep: Callable[[float], None],
+    ) -> None:
+        metrics = SinkMetrics()
+        reporter = Reporter(conversion)
+        reader = SinkReader(log, partitions, conversion, reporter, metrics)
+        super().__init__(task, context, reader, reporter, conversion, metrics, sleep=sleep)
+        self._target = task
+        self._log = log
+        self._partitions = partitions
+        self._reset = reset
+        self._group_offsets = group_offsets
+
+    def begin(self) -> None:
+        """See `SinkTaskLoop.begin`."""
+        known = dict(self._target.next_offsets(self._partitions))
+        shown = self._group_offsets.load(self._partitions)
+        self.positions = start_positions(self._log, self._partitions, {**shown, **known}, self._reset)
+
+    def write(self, ranges: Sequence[SinkRange]) -> None:
+        """See `SinkTaskLoop.write`."""
+        if not self.bisected(ranges, self._write):
+            raise SupersededError(
+                "SUPERSEDED",
+                "the next offsets in the target were moved by another task: nothing was written. If the "
+                "connector was not restarted, look for a second connector of this name on the same target",
+                connector=self._context.connector,
+                task=self._context.task,
+            )
+        self._group_offsets.show(self.positions)
+
+    def _write(self, ranges: Sequence[SinkRange]) -> bool:
+        written = self._target.write(ranges)
+        if written:
+            self.positions |= {each.partition: each.end for each in ranges}
+        return written
+
+    def drain(self) -> None:
+        """See `SinkTaskLoop.drain`."""
+        self._group_offsets.commit(self.positions)

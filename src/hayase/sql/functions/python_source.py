@@ -1,0 +1,144 @@
+"""Functions whose Python stands in a statement: CREATE FUNCTION … LANGUAGE PYTHON AS '…'."""
+
+from __future__ import annotations
+
+import keyword
+import textwrap
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from hayase.sql.errors import FunctionError, StatementError
+from hayase.sql.functions.declarations import Declaration, FunctionKind
+from hayase.sql.functions.signatures import parse_signature
+from hayase.sql.types import sql_types as sql
+
+_RANGES = {sql.IntegerType: 2**31, sql.BigintType: 2**63, sql.DateType: 2**31, sql.TimeType: 2**31}
+_PYTHON_TYPES: dict[type[sql.SqlType], type] = {
+    sql.BooleanType: bool,
+    sql.StringType: str,
+    sql.BytesType: bytes,
+}
+
+
+class PythonFunction:
+    """A function made of its source text; pickled as that text, and compiled where it is called.
+
+    Args:
+        name: of the function.
+        parameters: names in Python.
+        returns: type of its results, which are checked.
+        body: an expression, or the statements of a function.
+    """
+
+    def __init__(self, name: str, parameters: tuple[str, ...], returns: sql.SqlType, body: str) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.returns = returns
+        self.body = body
+        self._function: Callable[..., Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PythonFunction, (self.name, self.parameters, self.returns, self.body)
+
+    def __call__(self, *values: Any) -> Any:
+        """The result for values; raises what the body raises, and FunctionError for a result of another type."""
+        if self._function is None:
+            self._function = _compiled(self.name, self.parameters, self.body)
+        return checked(self._function(*values), self.returns, self.name)
+
+    def check(self) -> None:
+        """Compile it; raises StatementError `INVALID_FUNCTION`."""
+        for parameter in self.parameters:
+            if not parameter.isidentifier() or keyword.iskeyword(parameter):
+                raise StatementError(
+                    "INVALID_FUNCTION",
+                    f"the parameter {parameter!r} of {self.name} is no name of Python: choose another",
+                )
+        if len(set(self.parameters)) != len(self.parameters):
+            raise StatementError("INVALID_FUNCTION", f"two parameters of {self.name} have the same name in Python")
+        try:
+            _compiled(self.name, self.parameters, self.body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = error.lineno if isinstance(error, SyntaxError) else None
+            where = "" if line is None else f" (line {line - 1} of the body)"
+            raise StatementError(
+                "INVALID_FUNCTION",
+                f"the Python of {self.name} cannot be compiled: {error.args[0] if error.args else error}{where}. Give "
+                "an expression, or the statements of a function with `return`",
+            ) from error
+
+
+def python_declaration(
+    name: str, parameters: Sequence[tuple[str, sql.SqlType]], returns: sql.SqlType, body: str
+) -> Declaration:
+    """A function of a statement, for the registry. Its parameters have their names in lower case in Python.
+
+    Raises:
+        StatementError: `INVALID_FUNCTION`.
+    """
+    function = PythonFunction(name, tuple(each.lower() for each, _ in parameters), returns, body)
+    function.check()
+    text = f"({', '.join(str(type_) for _, type_ in parameters)}) -> {returns}"
+    try:
+        signature = parse_signature(text.replace("`", ""))
+    except ValueError as error:
+        raise StatementError("INVALID_FUNCTION", f"{name}: {error}") from error
+    return Declaration(
+        kind=FunctionKind.SCALAR,
+        name=name,
+        signature=signature,
+        text=text,
+        description="A function of a script, in Python.",
+        target=function,
+        pure=False,
+    )
+
+
+@lru_cache(maxsize=256)
+def _compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[..., Any]:
+    text = textwrap.dedent(body).strip("\n")
+    file = f"<function {name}>"
+    try:
+        compile(text.strip(), file, "eval")
+        text = f"return ({text.strip()}\n)"
+    except SyntaxError:
+        pass  # it is statements
+    source = f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), names)
+    function: Callable[..., Any] = names["function"]
+    return function
+
+
+def checked(value: Any, type_: sql.SqlType, name: str) -> Any:
+    """A result as a value of its SQL type.
+
+    Raises:
+        FunctionError: `WRONG_RESULT`: it is no value of that type.
+    """
+    if value is None:
+        return None
+    match type_:
+        case sql.ArrayType(item) if isinstance(value, list | tuple):
+            return [checked(each, item, name) for each in value]
+        case sql.MapType(key, item) if isinstance(value, dict):
+            return {checked(each, key, name): checked(value[each], item, name) for each in value}
+        case sql.StructType(fields) if isinstance(value, dict) and value.keys() <= dict(fields).keys():
+            return {each: checked(value.get(each), field, name) for each, field in fields}
+        case sql.DoubleType() if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        case sql.DecimalType(precision, scale) if isinstance(value, int | Decimal) and not isinstance(value, bool):
+            scaled = Decimal(value).quantize(Decimal((0, (1,), -scale)))
+            if len(scaled.as_tuple().digits) <= precision:
+                return scaled
+        case sql.TimestampType() if type(value) is int:
+            return value
+        case _ if type(type_) in _RANGES:
+            limit = _RANGES[type(type_)]
+            if type(value) is int and -limit <= value < limit:
+                return value
+        case _ if isinstance(value, _PYTHON_TYPES.get(type(type_), ())):
+            return value
+    raise FunctionError("WRONG_RESULT", f"{name} returned {value!r:.80}, which is no {type_}")

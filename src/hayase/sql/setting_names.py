@@ -1,0 +1,55 @@
+"""The settings of ksqlDB that belong to the configuration of a server or program, where SET cannot change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_HTTP = "HTTP is served as the settings of the server say"
+_PULL = "how many pull queries a server answers at a time"
+_CONNECT = "connectors are not configured"
+
+SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str]] = {
+    "listeners": ("honoured", "http://0.0.0.0:8088", "where a server listens; a program has none"),
+    "ksql.internal.listener": ("accepted", None, "a server has no traffic of its own with other servers"),
+    "ksql.advertised.listener": ("accepted", None, "a server has no traffic of its own with other servers"),
+    "ksql.verticle.instances": ("accepted", None, _HTTP),
+    "ksql.worker.pool.size": ("accepted", "100", _HTTP),
+    "ksql.idle.connection.timeout.seconds": ("accepted", "86400", _HTTP),
+    "ksql.healthcheck.interval.ms": ("honoured", "5000", "how long a server keeps an answer of /healthcheck"),
+    "access.control.allow.origin": ("honoured", "", "web pages that may call a server"),
+    "access.control.allow.methods": ("accepted", "", _HTTP),
+    "access.control.allow.headers": ("accepted", "", _HTTP),
+    "ksql.service.id": ("honoured", "default_", "what names of internal topics begin with"),
+    "ksql.internal.topic.replicas": ("accepted", "1", "replication.factor of Hayase counts"),
+    "ksql.internal.topic.min.insync.replicas": ("accepted", "1", "the brokers' setting counts"),
+    "ksql.persistent.prefix": ("accepted", "query_", "topologies are named by what they write"),
+    "ksql.transient.prefix": ("accepted", "transient_", "push queries have no topics of their own"),
+    "ksql.schema.registry.url": ("honoured", None, "the schema registry; default: one in the folder of the log"),
+    "ksql.connect.url": ("refused", None, f"{_CONNECT}; leave it out"),
+    "ksql.connect.request.timeout.ms": ("accepted", "5000", _CONNECT),
+    "ksql.connect.basic.auth.credentials.source": ("accepted", "NONE", _CONNECT),
+    "ksql.connect.basic.auth.credentials.file": ("accepted", None, _CONNECT),
+    "ksql.pull.queries.enable": ("honoured", "true", "whether SELECT without EMIT is allowed"),
+    "ksql.query.pull.max.qps": ("honoured", "2147483647", _PULL),
+    "ksql.query.pull.max.concurrent.requests": ("honoured", "2147483647", _PULL),
+    "ksql.query.pull.max.hourly.bandwidth.megabytes": ("accepted", "2147483647", _PULL),
+    "ksql.query.pull.thread.pool.size": ("accepted", "50", _PULL),
+    "ksql.query.pull.router.thread.pool.size": ("accepted", "50", "no request is handed to another server"),
+    "ksql.query.pull.forwarding.timeout.ms": ("accepted", "20000", "no request is handed to another server"),
+    "ksql.query.pull.enable.standby.reads": ("accepted", "false", "followers of Hayase answer reads"),
+    "ksql.heartbeat.enable": ("accepted", "false", "there is no cluster of servers"),
+    "ksql.lag.reporting.enable": ("accepted", "false", "there is no cluster of servers"),
+    "ksql.query.persistent.active.limit": ("accepted", "2147483647", "there is no limit of running queries"),
+    "ksql.query.persistent.max.bytes.buffering.total": ("accepted", "-1", "epoch.memory.max.bytes of Hayase counts"),
+    "ksql.query.transient.max.bytes.buffering.total": ("accepted", "-1", "epoch.memory.max.bytes of Hayase counts"),
+    "ksql.hidden.topics": ("honoured", None, "topics that a server does not list"),
+    "ksql.readonly.topics": ("honoured", None, "topics that no statement of a server may write"),
+    "ksql.properties.overrides.denylist": ("honoured", "", "what requests to a server may not set"),
+    "ksql.properties.overrides.allowlist": ("honoured", "", "what requests to a server may set; empty: anything"),
+    "ksql.create.topic.inherit.source.replicas.enabled": ("accepted", "true", "replicas are those of the source"),
+    "ksql.streams.shutdown.timeout.ms": ("accepted", "300000", "a query stops between two epochs"),
+    "ksql.metastore.backup.location": ("honoured", "", "the folder that a server copies its commands to"),
+    "ksql.udfs.python.enabled": ("honoured", "false", "whether CREATE FUNCTION … LANGUAGE PYTHON is allowed"),
+    "ksql.queries.file": ("refused", None, "give the script to `hayase sql run`"),
+}
+"""What becomes of each (honoured, accepted, refused), its default, and what it does or why it does nothing."""

@@ -1,0 +1,178 @@
+"""A topology that changes in place on Spark: at a start, after a kill, and in a shared runtime while others run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.spark.place import Place, until
+from tests.spark.test_shared_runtime import OF_TOPOLOGIES, rests, running, runtime_of, topics, wait
+from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
+
+from hayase import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Repartitioned,
+    Serdes,
+    State,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    count,
+    sum_,
+)
+from hayase.app.membership import Membership
+from hayase.app.runtime_requests import RuntimeRequest, running_runtime
+from hayase.core.errors import CheckpointError, ProcessingError
+from hayase.storage.open import open_blobs
+
+AMOUNTS = Serdes.json(schema={"amount": pl.Int64})
+
+
+def changed(source: str = "in", sink: str = "out", others: str = "rests") -> Topology:
+    """`totals` behind a filter, and counts by the rest of the amount before it: all is numbered otherwise."""
+    builder = StreamsBuilder()
+    orders = builder.stream(source, Consumed.with_(TEXT, AMOUNTS)).filter(pl.col("amount") >= 0)
+    by_rest = orders.group_by(pl.format("r{}", pl.col("amount") % 3))
+    by_rest.agg(Materialized.as_("rests"), n=count()).to_stream().to(others, WRITTEN)
+    table = orders.group_by_key().agg(Materialized.as_("totals"), n=count(), total=sum_("amount"))
+    table.to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def test_a_changed_topology_goes_on_with_its_stores_at_the_next_start(place: Place) -> None:
+    topics(place, "in", "out", "rests")
+    place.put("in", amounts(0, 30))
+    place.run(totals())
+    place.put("in", amounts(30, 60))
+    app = place.run(changed())
+    assert place.last("out") == expected(60)
+    assert {row["n"] for row in place.last("rests").values()} == {10}, "a new store begins empty"
+    assert app.store("totals").get("k0").value == expected(60)["k0"]
+    assert app.store("rests").get("r1").value == {"n": 10}
+    place.put("in", amounts(60, 90))
+    app = place.run(totals())
+    assert place.last("out") == expected(90)
+    assert app.store("totals").get("k3").value == expected(90)["k3"]
+
+
+def guarded(flag: Path, *, filtered: bool) -> Topology:
+    """Counts per key; fails at the amount 40 as long as there is a file."""
+
+    def check(order: dict[str, int]) -> dict[str, int]:
+        if order["amount"] == 40 and flag.exists():
+            raise ValueError("the file is there")
+        return order
+
+    builder = StreamsBuilder()
+    orders = builder.stream("in", Consumed.with_(TEXT, AMOUNTS))
+    kept = orders.filter(pl.col("amount") < 60) if filtered else orders
+    table = kept.map_values(check).group_by_key(Grouped.with_(TEXT, JSON)).agg(Materialized.as_("counts"), n=count())
+    table.to_stream().to("out", WRITTEN)
+    return builder.build()
+
+
+def test_an_epoch_that_failed_is_finished_by_the_old_topology_before_the_changed_one_goes_on(place: Place) -> None:
+    flag = place.folder / "flag"
+    flag.touch()
+    topics(place, "in", "out")
+    place.put("in", amounts(0, 70))
+    with pytest.raises(ProcessingError, match="the file is there"):
+        place.run(guarded(flag, filtered=False))
+    flag.unlink()
+    place.put("in", amounts(70, 90))
+    place.run(guarded(flag, filtered=True))
+    assert sum(row["n"] for row in place.last("out").values()) == 70, "of the open epoch all, of the next one none"
+
+
+def test_a_topology_is_replaced_in_a_running_runtime_while_the_others_go_on(place: Place) -> None:
+    topics(place, "in", "out", "rests", "copies", "more")
+    place.put("in", amounts(0, 30))
+    with running(place, totals=totals(), other=rests("in", "copies")) as runtime:
+        wait(lambda: place.last("out") == expected(30), runtime)
+        other = runtime.topology("other")
+        app = runtime.replace_topology("totals", changed())
+        place.put("in", amounts(30, 60))
+        wait(lambda: place.last("out") == expected(60), runtime)
+        wait(lambda: sum(row["n"] for row in place.last("rests").values()) == 30, runtime)
+        assert runtime.topology("totals") is app and app.config.commit_interval_ms == 0
+        assert runtime.topology("other") is other and other.state is State.RUNNING
+        assert app.store("totals").get("k0").value == expected(60)["k0"]
+        with pytest.raises(CheckpointError) as refused:
+            runtime.replace_topology("totals", unnamed())
+        assert refused.value.condition == "PLAN_CHANGED"
+        assert runtime.topology("totals") is app, "a change that is refused stops nothing"
+        place.put("in", amounts(60, 90))
+        wait(lambda: place.last("out") == expected(90), runtime)
+    with running(place) as runtime:
+        place.put("in", amounts(90, 99))
+        wait(lambda: place.last("out") == expected(99), runtime)
+        wait(lambda: place.last("rests")["r0"] == {"n": 23}, runtime)
+        until(lambda: runtime.topology("totals").store("rests").get("r0").value == {"n": 23})
+
+
+def unnamed() -> Topology:
+    """`totals` with windows in the place of its store."""
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(timedelta(seconds=1))
+    grouped = builder.stream("in", Consumed.with_(TEXT, AMOUNTS)).group_by_key().windowed_by(windows)
+    grouped.agg(Materialized.as_("totals"), n=count())
+    return builder.build()
+
+
+def test_a_topology_that_failed_is_replaced(place: Place) -> None:
+    """The open epoch fails again with the program that began it, so the fix keeps the topology's nodes."""
+    topics(place, "in", "out")
+
+    def copying(check: Any) -> Topology:
+        builder = StreamsBuilder()
+        builder.stream("in", Consumed.with_(TEXT, AMOUNTS)).map_values(check).to("out", WRITTEN)
+        return builder.build()
+
+    def fail(value: Any) -> Any:
+        raise ValueError("not today")
+
+    with running(place, copies=copying(fail)) as runtime:
+        place.put("in", amounts(0, 5))
+        until(lambda: runtime.topology("copies").state is State.ERROR)
+        runtime.replace_topology("copies", copying(lambda value: value), OF_TOPOLOGIES)
+        wait(lambda: len(place.rows("out")) == 5, runtime)
+
+
+def through_a_topic(source: str, sink: str) -> Topology:
+    """Counts per key behind a topic of the application's own."""
+    builder = StreamsBuilder()
+    again = Repartitioned.as_("again").with_key_serde(TEXT).with_value_serde(JSON)
+    stream = builder.stream(source, Consumed.with_(TEXT, AMOUNTS)).repartition(again)
+    table = stream.group_by_key(Grouped.with_(TEXT, JSON)).agg(Materialized.as_("counts"), n=count())
+    table.to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def without_a_topic(source: str, sink: str) -> Topology:
+    """The same, at once."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, Consumed.with_(TEXT, AMOUNTS))
+    stream.group_by_key().agg(Materialized.as_("counts"), n=count()).to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_takes_its_place(place: Place) -> None:
+    topics(place, "in", "out")
+    runtime = runtime_of(place)
+    runtime.add_topology("counts", through_a_topic("in", "out"), {**OF_TOPOLOGIES, "max.records.per.epoch": 100})
+    with runtime:
+        runtime.start()
+        place.put("in", amounts(0, 3_000))
+        wait(lambda: bool(place.last("out")), runtime)
+        membership = Membership(open_blobs(runtime.config.checkpoint_dir, fsync=False))
+        program = membership.keep_program(without_a_topic("in", "out"), {})
+        requests, alive = running_runtime(runtime.config)
+        requests.ask(RuntimeRequest("replace", "counts", program), 120, alive)
+        place.put("in", amounts(3_000, 3_500))
+        wait(lambda: sum(row["n"] for row in place.last("out").values()) == 3_500, runtime)
+        assert runtime.topology("counts").config.max_records_per_epoch == 100

@@ -1,0 +1,265 @@
+"""A start with another topology on the same checkpoint, as far as it comes before Spark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hayase import (
+    Consumed,
+    HayaseError,
+    Materialized,
+    Repartitioned,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    Topology,
+    count,
+)
+from hayase.app.checkpoint import internal_topics_of_all, stored_plan
+from hayase.app.prepare import prepare
+from hayase.cli.against import described_against
+from hayase.cli.main import run_cli
+from hayase.compiler.options import configured, log_config
+from hayase.core.secrets import Vault
+from hayase.log.open import open_log
+from hayase.log.protocol import OutputBatch
+from hayase.query.checkpoint import find_checkpoint, subtopology_of_store
+from hayase.query.numbered_plans import plan_numbers
+from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
+
+READ = Consumed.with_(Serdes.string(), Serdes.json(schema={"id": pl.Int64}))
+
+
+class Shop:
+    """An application that is started again and again, without Spark; its epochs are made here."""
+
+    def __init__(self, folder: Path) -> None:
+        where = {"state.dir": str(folder / "state"), "log.dir": str(folder / "log")}
+        self.config = StreamsConfig({"application.id": "shop", "num.stream.threads": 2, **where})
+        self.log = open_log(log_config(self.config))
+        for topic in ("in", "more", "out"):
+            self.log.create_topic(topic, 2)
+        self.blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
+        self._endpoints = RunEndpoints(str(folder / "control"), str(folder / "sockets"))
+
+    def start(self, topology: Topology) -> AppSpec:
+        """What workers would get."""
+        return prepare(configured(topology, self.config), self.config, self.blobs, self._endpoints, {})
+
+    def epoch(self, app: AppSpec, *, done: bool = True) -> EpochRecord:
+        """An epoch without input, as the planner would record it."""
+        checkpoint = find_checkpoint(self.blobs, "shop")
+        assert checkpoint is not None
+        last = max(checkpoint.epochs.recorded(), default=-1)
+        before = checkpoint.epochs.record(last)
+        ranges = {topic: dict.fromkeys(range(count), (0, 0)) for topic, count in app.plan.topics.items()}
+        ids = {name: info.topic_id for name, info in self.log.describe(list(app.plan.topics)).items()}
+        number = {"numbered": app.plan_number} if app.plan_number else {}
+        record = EpochRecord(
+            last + 1, app.checkpoint_id, app.plan.digest, last + 2, ranges, ids, before.digest if before else "",
+            Program.of(app.plan, app.term), **number,
+        )  # fmt: skip
+        self.blobs.put_if_absent(record_name(record.epoch), record.to_bytes())
+        if done:
+            self.blobs.put_if_absent(done_name(record.epoch), record.digest.encode())
+        return record
+
+    def put(self, topic: str) -> None:
+        writer = self.log.writer()
+        writer.append([OutputBatch(topic, [b"k"], [b"{}"], [0])])
+        writer.close()
+
+    def against(self, topology: Topology) -> tuple[str, bool]:
+        lines, refused = described_against(configured(topology, self.config), self.config, self.config.checkpoint_dir)
+        return "\n".join(lines), refused
+
+    def refused(self, topology: Topology) -> HayaseError:
+        with pytest.raises(HayaseError) as raised:
+            self.start(topology)
+        return raised.value
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path)
+    yield made
+    made.log.close()
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def built(*parts: Callable[[StreamsBuilder], Any]) -> Topology:
+    builder = StreamsBuilder()
+    for part in parts:
+        part(builder)
+    return builder.build()
+
+
+def counts(topic: str = "in", store: str | None = "counts", *, filtered: bool = False) -> Callable[..., Any]:
+    def build(builder: StreamsBuilder) -> None:
+        stream = builder.stream(topic, READ)
+        stream = stream.filter(pl.col("id") > 0) if filtered else stream
+        grouped = stream.group_by_key()
+        grouped.agg(n=count()) if store is None else grouped.agg(Materialized.as_(store), n=count())
+
+    return build
+
+
+def test_a_filter_comes_in_place(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert "changes in place, with plan 1 from epoch 1 on:" in said and not refused
+    assert plan_numbers(shop.blobs) == [0], "to describe changes nothing"
+    app = shop.start(built(counts(filtered=True)))
+    assert app.plan_number == 1
+    shop.epoch(app)
+    stored = stored_plan(shop.blobs)
+    assert stored is not None and stored.number == 1
+    again = shop.start(built(counts(filtered=True)))
+    assert (again.plan_number, again.plan.digest) == (1, app.plan.digest)
+    assert plan_numbers(shop.blobs) == [0, 1]
+
+
+def test_bundles_keep_their_names_and_places_when_others_are_counted_before_them(shop: Shop) -> None:
+    first = shop.start(built(counts()))
+    shop.epoch(first)
+    app = shop.start(built(counts("more", "others"), counts()))
+    assert {"0-0", "0-1"} < {bundle.id for bundle in app.plan.bundles}
+    assert {app.places[bundle.id] for bundle in first.plan.bundles} == {0, 1}
+    assert sorted(app.places.values()) == [0, 1, 2, 3]
+    shop.epoch(app)
+    checkpoint = find_checkpoint(shop.blobs, "shop")
+    assert checkpoint is not None
+    topology = checkpoint.names(configured(built(counts("more", "others"), counts()), shop.config))
+    assert (subtopology_of_store(topology, "counts"), subtopology_of_store(topology, "others")) == ("0", "1")
+    old = checkpoint.names(configured(built(counts()), shop.config))
+    assert subtopology_of_store(old, "counts") == "0", "the old program finds its stores, too"
+
+
+def test_a_source_that_comes_back_goes_on_where_it_was(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts(), counts("more", "others"))))
+    without = shop.start(built(counts()))
+    assert without.former_topics == {"more"}
+    shop.epoch(without)
+    back = shop.start(built(counts(), counts("more", "others")))
+    assert back.former_topics == frozenset() and back.plan_number == 2
+
+
+def test_a_plan_that_was_never_used_is_used_by_the_next_start(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    assert [shop.start(built(counts(filtered=True))).plan_number for _ in range(2)] == [1, 1]
+    assert shop.start(built(counts(), counts("more", "others"))).plan_number == 2
+    assert shop.start(built(counts())).plan_number == 0
+
+
+def test_renumbered_stores_are_refused_with_the_names_to_give(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts(store=None))))
+    said, refused = shop.against(built(counts(store=None, filtered=True)))
+    assert refused and "give the name 'KSTREAM-AGGREGATE-STATE-STORE-0000000001'" in said
+    error = shop.refused(built(counts(store=None, filtered=True)))
+    assert error.condition == "PLAN_CHANGED"
+    assert "'KSTREAM-AGGREGATE-STATE-STORE-0000000001' for the one that is" in error.message
+    assert "`hayase app reset shop`" in error.message and "`-c application.id=shop-2`" in error.message
+    named = built(counts(store="KSTREAM-AGGREGATE-STATE-STORE-0000000001", filtered=True))
+    assert shop.start(named).plan_number == 1
+
+
+def test_an_open_epoch_is_for_the_topology_that_began_it(shop: Shop) -> None:
+    app = shop.start(built(counts()))
+    begun = shop.epoch(app, done=False)
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert refused and "epoch 0 is open: REFUSED" in said
+    app.publish(shop.blobs, Vault())
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert not refused and "epoch 0 is open: the old topology finishes it first" in said
+    finishing = shop.start(built(counts(filtered=True)))
+    assert (finishing.finishes, finishing.plan.digest, finishing.plan_number) == (0, begun.plan, 0)
+    assert finishing.term > app.term, "the run that was killed is fenced off"
+    shop.blobs.delete_below("programs/")
+    assert shop.refused(built(counts(filtered=True))).condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
+    assert shop.start(built(counts())).plan_number == 0
+
+
+def test_unread_records_of_an_internal_topic_that_is_gone_are_refused(shop: Shop) -> None:
+    again = Repartitioned.as_("again").with_key_serde(Serdes.string()).with_value_serde(Serdes.json())
+
+    def through(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", READ).select_key(lambda key, value: key)
+        stream.repartition(again).group_by_key().agg(Materialized.as_("counts"), n=count())
+
+    def at_once(builder: StreamsBuilder) -> None:
+        builder.stream("in", READ).to("out")
+
+    shop.epoch(shop.start(built(through)))
+    (topic,) = internal_topics_of_all(shop.blobs)
+    shop.put(topic)
+    error = shop.refused(built(at_once))
+    assert error.condition == "UNREAD_INTERNAL_RECORDS" and topic in error.message
+    assert plan_numbers(shop.blobs) == [0]
+
+
+def test_a_checkpoint_of_an_earlier_release_is_compared_once_its_own_program_has_started(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    shop.blobs.delete("plans/000000")
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert refused and "the old one must start once more" in said
+    error = shop.refused(built(counts(filtered=True)))
+    assert error.condition == "PLAN_CHANGED" and "once this release has started it" in error.message
+    shop.start(built(counts()))
+    assert shop.start(built(counts(filtered=True))).plan_number == 1
+
+
+def test_the_same_topology_is_said_to_be_the_same(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    assert shop.against(built(counts())) == (
+        f"Against {shop.config.checkpoint_dir} (plan 0, 1 epochs done):\n  the topology has not changed",
+        False,
+    )
+
+
+PROGRAM = """
+from tests.unit.app.test_changed_topologies import built, counts
+
+topology = built({parts})
+"""
+
+
+def test_the_command_line_says_what_a_start_would_do(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.epoch(shop.start(built(counts())))
+    settings = ["-c", "application.id=shop", "--log-dir", str(shop.config.log_dir)]
+    for parts, code, said in (
+        ("counts()", 0, "the topology has not changed"),
+        ("counts(), counts('more', 'others')", 0, "new store others: begins empty"),
+        ("counts(store=None), lambda builder: builder.table('more')", 0, "store counts is gone"),
+    ):
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM.format(parts=parts))
+        found = run_cli(("describe", str(program), *settings, "--against", shop.config.checkpoint_dir))
+        assert (found, said in capsys.readouterr().out) == (code, True)
+
+
+def test_a_checkpoint_that_nothing_started_on_is_named(shop: Shop) -> None:
+    with pytest.raises(HayaseError, match="no application ever started on"):
+        shop.against(built(counts()))
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"x" * 50])
+def test_a_damaged_plan_is_named(shop: Shop, damage: bytes) -> None:
+    shop.epoch(shop.start(built(counts())))
+    shop.epoch(shop.start(built(counts(filtered=True))))
+    shop.blobs.delete("plans/000001")
+    with pytest.raises(HayaseError, match="plans/000001 in the checkpoint is missing"):
+        stored_plan(shop.blobs)
+    shop.blobs.put_if_absent("plans/000001", damage)
+    with pytest.raises(HayaseError, match="plans/000001 in the checkpoint is damaged"):
+        stored_plan(shop.blobs)

@@ -1,0 +1,71 @@
+"""`hayase connectors …` against a worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hayase.cli.main import run_cli
+from hayase.connect.worker import ConnectWorker
+from hayase.log.protocol import LogConfig
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("worker")
+    props = {"listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    with ConnectWorker(LogConfig("embedded", str(folder / "log"), {"fsync": "false"}), props) as worker:
+        yield worker.urls[0]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "lines.txt").write_text("one\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines"}
+    path = tmp_path / "lines.json"
+    path.write_text(json.dumps({"name": "lines", "config": config}))
+    return path
+
+
+def test_a_connector_is_made_listed_stopped_and_deleted(
+    url: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+    assert run_cli(["connectors", "list", "-u", url]) == 0
+    assert "RUNNING" in capsys.readouterr().out
+    assert run_cli(["connectors", "status", "lines", "--json", "-u", url]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"][0]["state"] == "RUNNING"
+    assert run_cli(["connectors", "pause", "lines", "--wait", "-u", url]) == 0
+    assert run_cli(["connectors", "resume", "lines", "--wait", "-u", url]) == 0
+    assert run_cli(["connectors", "restart", "lines", "-u", url]) == 0
+    assert run_cli(["connectors", "stop", "lines", "--wait", "-u", url]) == 0
+    capsys.readouterr()
+    assert run_cli(["connectors", "offsets", "lines", "--json", "-u", url]) == 0
+    assert json.loads(capsys.readouterr().out)["offsets"][0]["offset"] == {"position": 4}
+    assert run_cli(["connectors", "offsets", "lines", "--reset", "-u", url]) == 0
+    assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
+    assert run_cli(["connectors", "status", "lines", "-u", url]) == 1
+    assert "No status found for connector lines" in capsys.readouterr().err
+
+
+def test_a_wrong_configuration_is_shown_key_by_key(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(json.dumps({"name": "lines", "connector.class": "FileStreamSource"}))
+    assert run_cli(["connectors", "validate", str(file), "-u", url]) == 1
+    assert "topic: Missing required configuration" in capsys.readouterr().out
+    assert run_cli(["connectors", "create", str(file), "-u", url]) == 1
+    assert "contains the following 1 error(s)" in capsys.readouterr().err
+
+
+def test_a_worker_that_is_not_there_is_said_to_be_away(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["connectors", "list", "-u", "http://127.0.0.1:1"]) == 1
+    assert "hayase connect" in capsys.readouterr().err
+
+
+def test_the_plugins_of_a_worker_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["connectors", "plugins", "-u", url]) == 0
+    assert "TRANSACTIONAL" in capsys.readouterr().out

@@ -1,0 +1,196 @@
+"""Files of folders as records, and records as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hayase.connect.exceptions import ConnectError
+from hayase.core.errors import ConfigError, HayaseError
+from hayase.log.protocol import Log
+from hayase.testing.connect import ConnectorTestDriver
+
+PLAIN = {"key.converter": "StringConverter", "value.converter.schemas.enable": "false"}
+ROWS = [{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Rome"}]
+
+
+def source(log: Log, pattern: Path, **props: str) -> ConnectorTestDriver:
+    given = {"connector.class": "FileSource", "name": "files", "path": str(pattern), "topic": "rows", "settle.ms": "0"}
+    more = {key.replace("_", "."): value for key, value in props.items()}
+    return ConnectorTestDriver({**given, "list.interval.ms": "0", **more}, worker=PLAIN, log=log)
+
+
+def rows(connector: ConnectorTestDriver) -> list[object]:
+    return [json.loads(record.value or b"null") for record in connector.records("rows")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "lines"])
+def test_rows_of_every_format_become_records(log: Log, tmp_path: Path, kind: str) -> None:
+    frame, path = pl.DataFrame(ROWS), tmp_path / f"in.{kind}"
+    wanted: list[object] = list(ROWS)
+    if kind == "csv":
+        frame.write_csv(path)
+        wanted = [{key: str(value) for key, value in row.items()} for row in ROWS]
+    elif kind == "parquet":
+        frame.write_parquet(path)
+    elif kind == "json":
+        frame.write_ndjson(path)
+    else:
+        path.write_text("one\ntwo\n")
+        wanted = ["one", "two"]
+    with source(log, tmp_path / "*", format=kind) as connector:
+        connector.run_to_end()
+        assert rows(connector) == wanted
+
+
+def test_files_are_read_in_the_order_of_their_names_and_once(log: Log, tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n{name}3\n")
+    with source(log, tmp_path / "*.txt", batch_size="2") as connector:
+        connector.step()
+        connector.step()
+        connector.kill()
+        connector.run_to_end()
+        connector.kill()
+        connector.run_to_end()
+        assert rows(connector) == ["a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3"]
+
+
+def test_a_file_is_deleted_when_it_is_published_and_its_name_is_free_again(log: Log, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    with source(log, tmp_path / "*.txt", after="delete") as connector:
+        for text in ("one\n", "two\nthree\n"):
+            file.write_text(text)
+            connector.run_to_end()
+            assert not file.exists()
+        assert rows(connector) == ["one", "two", "three"]
+        assert connector.offsets() == []
+
+
+def test_a_file_is_moved_when_it_is_published(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with source(log, tmp_path / "*.txt", after="move", move_path=str(tmp_path / "done")) as connector:
+        connector.run_to_end()
+    assert (tmp_path / "done" / "a.txt").read_text() == "one\n"
+
+
+def test_a_file_that_was_published_and_not_deleted_is_deleted_and_not_read_again(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with source(log, tmp_path / "*.txt") as connector:
+        connector.run_to_end()
+    with source(log, tmp_path / "*.txt", after="delete") as connector:
+        connector.run_to_end()
+        assert rows(connector) == ["one"]
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_a_row_that_cannot_be_read_is_an_error_with_file_and_row(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id":1}\nno json\n{"id":2}\n')
+    with source(log, tmp_path / "*.json", format="json") as connector, pytest.raises(ConnectError, match="row 2"):
+        connector.run_to_end()
+    with source(log, tmp_path / "*.json", format="json", errors_tolerance="all") as connector:
+        connector.run_to_end()
+        assert rows(connector) == [{"id": 1}, {"id": 2}]
+        assert connector.metrics()["rows-skipped-total"] == 1
+
+
+def test_a_file_that_grows_after_it_was_found_is_an_error(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with source(log, tmp_path / "*.txt") as connector:
+        connector.run_to_end()
+        connector.kill()
+        (tmp_path / "a.txt").write_text("one\ntwo\n")
+        with pytest.raises(ConnectError, match=r"settle\.ms"):
+            connector.run_to_end()
+
+
+def test_a_move_needs_a_folder(log: Log, tmp_path: Path) -> None:
+    with pytest.raises(HayaseError, match=r"move\.path"):
+        source(log, tmp_path, after="move").start()
+
+
+def sink(log: Log, folder: Path, **props: str) -> ConnectorTestDriver:
+    given = {"connector.class": "FileSink", "name": "out", "topics": "rows", "path": str(folder)}
+    more = {key.replace("_", "."): value for key, value in props.items()}
+    return ConnectorTestDriver({**given, "range.interval.ms": "0", **more}, worker=PLAIN, log=log)
+
+
+def send(connector: ConnectorTestDriver, *values: object, timestamp_ms: int = 0) -> None:
+    for value in values:
+        connector.produce("rows", None, json.dumps(value).encode(), timestamp_ms=timestamp_ms)
+
+
+def test_ranges_become_files_with_numbers(log: Log, tmp_path: Path) -> None:
+    with sink(log, tmp_path) as connector:
+        send(connector, *ROWS)
+        connector.run_to_end()
+        send(connector, {"id": 3})
+        connector.run_to_end()
+    first, second = sorted(tmp_path.glob("rows+0+*.json"))
+    assert [json.loads(line) for line in first.read_text().splitlines()] == ROWS
+    assert [json.loads(line) for line in second.read_text().splitlines()] == [{"id": 3}]
+    assert first.name == "rows+0+0000000000.json"
+
+
+def test_files_are_sorted_by_time_and_field(log: Log, tmp_path: Path) -> None:
+    with sink(
+        log, tmp_path, format="parquet", partition_time_format="day=%Y-%m-%d", partition_fields="city"
+    ) as connector:
+        send(connector, *ROWS, timestamp_ms=86_400_000)
+        connector.run_to_end()
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
+    assert found == [f"day=1970-01-02/city={city}/rows+0+0000000000.parquet" for city in ("Oslo", "Rome")]
+    assert pl.read_parquet(tmp_path / found[0]).to_dicts() == [ROWS[0]]
+
+
+def test_a_range_that_was_written_and_not_finished_is_not_written_twice(log: Log, tmp_path: Path) -> None:
+    with sink(log, tmp_path, format="csv") as connector:
+        send(connector, *ROWS)
+        connector.step()
+        connector.kill()
+        connector.run_to_end()
+    (file,) = tmp_path.glob("*.csv")
+    assert file.read_text() == "id,city\n1,Oslo\n2,Rome\n"
+
+
+def test_a_task_that_dies_between_file_and_manifest_leaves_what_the_next_one_completes(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sink(log, tmp_path, format="csv") as connector:
+        send(connector, *ROWS)
+        monkeypatch.setattr("hayase.connect.files.file_sink.json.dumps", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            connector.step()
+        monkeypatch.undo()
+        connector.kill()
+        connector.run_to_end()
+    (manifest,) = (tmp_path / "_manifests" / "out").iterdir()
+    assert json.loads(manifest.read_text())["files"] == [file.name for file in tmp_path.glob("*.csv")]
+
+
+def test_records_wait_for_further_ones(log: Log, tmp_path: Path) -> None:
+    with sink(log, tmp_path, range_interval_ms="1000000", range_records="3") as connector:
+        send(connector, *ROWS)
+        connector.run_to_end()
+        assert list(tmp_path.glob("*.json")) == []
+        send(connector, *ROWS)
+        connector.run_to_end()
+        assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_a_value_that_is_no_row_becomes_a_dead_letter(log: Log, tmp_path: Path) -> None:
+    letters = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "letters"}
+    with sink(log, tmp_path, format="csv", **letters) as connector:
+        send(connector, ROWS[0], "no row", ROWS[1])
+        connector.run_to_end()
+        assert [letter.value for letter in connector.records("letters")] == [b'"no row"']
+    (file,) = tmp_path.glob("*.csv")
+    assert file.read_text() == "id,city\n1,Oslo\n2,Rome\n"
+
+
+def test_a_format_that_there_is_not_is_refused(log: Log, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="PARQUET"):
+        sink(log, tmp_path, format="orc")

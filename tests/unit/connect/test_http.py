@@ -1,0 +1,172 @@
+"""Requests as records, and records as requests."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import httpx2
+import pytest
+
+from hayase.connect.contracts import SourceTask
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.http.webhook_source import WebhookSourceTask
+from hayase.log.protocol import Log
+from hayase.testing.connect import ConnectorTestDriver
+
+PLAIN = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
+
+
+class Webhook:
+    """A connector that is stepped by a thread, as in a worker."""
+
+    def __init__(self, log: Log, **props: str) -> None:
+        given = {"connector.class": "WebhookSource", "name": "hook", "topic": "hooks", "webhook.port": "0"}
+        more = {key.replace("_", "."): value for key, value in props.items()}
+        self.driver = ConnectorTestDriver({**given, **more}, worker=PLAIN, log=log)
+        self.driver.start()
+        task = self.driver._tasks[0].task
+        assert isinstance(task, SourceTask) and isinstance(task, WebhookSourceTask)
+        self.url = task.url
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Webhook:
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.driver.step()
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.driver.close()
+
+    def values(self) -> list[object]:
+        return [json.loads(record.value or b"null") for record in self.driver.records("hooks")]
+
+
+def test_a_request_is_answered_when_its_record_is_durable(log: Log) -> None:
+    with Webhook(log, key_field="id") as hook:
+        answer = httpx2.post(hook.url, json={"id": 7})
+        assert (answer.status_code, answer.json()) == (200, {"status": "accepted"})
+        (record,) = hook.driver.records("hooks")
+        assert (record.key, record.value) == (b"7", b'{"id":7}')
+
+
+def test_a_request_that_comes_again_makes_no_record(log: Log) -> None:
+    named = {"Idempotency-Key": "a-1"}
+    with Webhook(log) as hook:
+        httpx2.post(hook.url, json=1, headers=named)
+        assert httpx2.post(hook.url, json=1, headers=named).json()["repeated"]
+        assert hook.values() == [1]
+
+
+def test_the_name_of_a_request_survives_a_crash(log: Log) -> None:
+    event = {"ce-id": "1", "ce-source": "/shop"}
+    with Webhook(log) as hook:
+        httpx2.post(hook.url, json=1, headers=event)
+    with Webhook(log) as hook:
+        assert httpx2.post(hook.url, json=1, headers=event).json()["repeated"]
+        assert hook.values() == [1]
+
+
+def test_a_name_is_forgotten_after_its_window(log: Log) -> None:
+    with Webhook(log, idempotency_window_ms="1") as hook:
+        httpx2.post(hook.url, json=1, headers={"Idempotency-Key": "a"})
+        deadline = time.monotonic() + 20
+        while any("request" in each["partition"] for each in hook.driver.offsets()):  # type: ignore[operator]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_a_request_without_a_right_signature_is_refused(log: Log) -> None:
+    with Webhook(log, hmac_secret="open sesame") as hook:
+        body, now = b'{"id":7}', str(int(time.time()))
+        sign = hmac.new(b"open sesame", now.encode() + b"." + body, hashlib.sha256).hexdigest()
+        right = {"X-Signature": sign, "X-Timestamp": now}
+        assert httpx2.post(hook.url, content=body, headers=right).status_code == 200
+        assert httpx2.post(hook.url, content=b'{"id":8}', headers=right).status_code == 401
+        assert httpx2.post(hook.url, content=body, headers={**right, "X-Timestamp": "1"}).status_code == 401
+        assert httpx2.post(hook.url, content=body).status_code == 401
+        assert hook.values() == [{"id": 7}]
+
+
+def test_a_body_that_is_no_json_or_too_large_is_refused(log: Log) -> None:
+    with Webhook(log, body_max_bytes="10") as hook:
+        assert httpx2.post(hook.url, content=b"{").status_code == 400
+        assert httpx2.post(hook.url, content=b"1" * 11).status_code == 413
+
+
+def test_requests_that_do_not_fit_in_the_queue_are_turned_away(log: Log) -> None:
+    hook = Webhook(log, queue_max="1", answer_timeout_ms="300")  # nothing polls
+    first = threading.Thread(target=httpx2.post, args=(hook.url,), kwargs={"json": 1})
+    first.start()
+    time.sleep(0.1)
+    assert httpx2.post(hook.url, json=2).status_code in (429, 503)
+    assert httpx2.post(hook.url, json=3).status_code == 429
+    first.join()
+    hook.driver.close()
+
+
+class Server(BaseHTTPRequestHandler):
+    got: ClassVar[list[tuple[str | None, bytes]]] = []
+    answers: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = Server.answers.pop(0) if Server.answers else 200
+        if status == 200:
+            Server.got.append((self.headers["Idempotency-Key"], body))
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Server.got, Server.answers = [], []
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/in"
+    server.shutdown()
+    server.server_close()
+
+
+def sink(log: Log, url: str, **props: str) -> ConnectorTestDriver:
+    given = {"connector.class": "HttpSink", "topics": "out", "http.url": url, "key.converter": "StringConverter"}
+    more = {key.replace("_", "."): value for key, value in props.items()}
+    connector = ConnectorTestDriver({**given, **more}, worker=PLAIN, log=log)
+    for number in range(3):
+        connector.produce("out", None, f'{{"n":{number}}}'.encode())
+    return connector
+
+
+def test_each_record_is_a_request_with_its_name(log: Log, url: str) -> None:
+    with sink(log, url) as connector:
+        connector.run_to_end()
+    assert Server.got == [(f"out/0/{number}", f'{{"n": {number}}}'.encode()) for number in range(3)]
+
+
+def test_a_server_that_is_busy_is_asked_again(log: Log, url: str) -> None:
+    Server.answers.extend([503, 429])
+    with sink(log, url, batch_size="5") as connector:
+        connector.run_to_end()
+    assert Server.got == [("out/0/0-2", b'[{"n": 0},{"n": 1},{"n": 2}]')]
+
+
+def test_a_request_that_is_refused_fails_the_task_or_becomes_a_dead_letter(log: Log, url: str) -> None:
+    Server.answers.append(422)
+    with sink(log, url) as connector, pytest.raises(ConnectError, match="422"):
+        connector.step()
