@@ -373,7 +373,6 @@ class StreamsApp(StoreReading):
 
     def _start(self, *, bounded: bool) -> None:
         from hayase.app.announcement import announce
-        from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
         from hayase.runtime.driver.session import settings_of_session
 
@@ -393,14 +392,11 @@ class StreamsApp(StoreReading):
             spark_settings = settings_of_session(self.config.spark_properties)
             run = self._new_run(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            plan = partial(
-                prepare, self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot
-            )
+            plan = partial(self._prepared, run, spark_settings)
             shipped = plan()
             with self._lock:
                 self._run = run
                 run.control.request_pause(self._pause_asked)
-            self._telemetry.follow(shipped, run.progress)
             self._standbys = standbys_of(self.config)
             if self._announced:
                 announce(shipped, self.config)
@@ -428,6 +424,14 @@ class StreamsApp(StoreReading):
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
+
+    def _prepared(self, run: Run, spark_settings: Mapping[str, str]) -> AppSpec:
+        """What workers get; its metrics are followed from now on."""
+        from hayase.app.prepare import prepare
+
+        shipped = prepare(self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot)
+        self._telemetry.follow(shipped, run.progress)
+        return shipped
 
     def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
         from hayase.runtime.driver.run import Run

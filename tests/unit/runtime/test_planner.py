@@ -89,7 +89,7 @@ def test_an_open_epoch_of_another_plan_or_checkpoint_is_refused(scene: Scene) ->
 def test_an_open_epoch_of_a_plan_of_another_number_is_refused_though_its_text_is_the_same(scene: Scene) -> None:
     scene.put(1)
     scene.planner().next_epoch(-1)
-    with pytest.raises(CheckpointError, match="plan 0, .*; now 2,") as refused:
+    with pytest.raises(CheckpointError, match=r"plan 0, .*; now 2,") as refused:
         scene.planner(plan_number=2).next_epoch(-1)
     assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
 
