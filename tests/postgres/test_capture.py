@@ -95,7 +95,8 @@ def test_events_that_the_task_writes_itself_are_those_of_the_converter(
         row = (
             "1.5, '2024-02-03 04:05:06.7+00', "
             "'{\"ä\": 1}', '{x,NULL}', '\\xff', "
-            "'2017d4c9-ba37-4f82-9fb5-9ab5df6b91e4', '2024-02-03', '04:05:06', '2024-02-03', '1 day', B'101', 12.5, 1.1, 3.14, true, 'NaN'"
+            "'2017d4c9-ba37-4f82-9fb5-9ab5df6b91e4', '2024-02-03', '04:05:06', '2024-02-03', "
+            "'1 day', B'101', 12.5, 1.1, 3.14, true, 'NaN'"
         )
         connection.execute(f"INSERT INTO t VALUES (1, {row})")
         for capture in (slow, fast):

@@ -7,6 +7,7 @@ converter and no transform looks at the values, the task writes the bytes itself
 from __future__ import annotations
 
 import math
+from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -17,7 +18,7 @@ from hayase.connect.converters.json_values import JsonValues
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.events import Position, TableColumnPlan, TableEvents, source_block
 from hayase.connect.postgres.pgoutput import Cell, Unchanged
-from hayase.connect.schema import SchemaType
+from hayase.connect.schema import DECIMAL_NAME, SchemaType
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _INTEGERS = (SchemaType.INT16, SchemaType.INT32, SchemaType.INT64)
@@ -51,10 +52,19 @@ def _writer(plan: TableColumnPlan, values: JsonValues) -> Callable[[str], bytes]
         return lambda text: text.encode() if math.isfinite(float(text)) else _encode(text)
     if schema.type in _INTEGERS:
         return lambda text: b"%d" % convert(text)  # type: ignore[str-bytes-safe]  # a whole number by its schema
+    if schema.name == DECIMAL_NAME and plan.type.exact_text:
+        return _write_decimal
     if schema.type is SchemaType.STRING:
         return lambda text: _encode(convert(text))
     write = values.writer(schema)
     return lambda text: _encode(write(convert(text)))
+
+
+def _write_decimal(text: str) -> bytes:
+    """The digits of a number in base64; the server writes as many behind the point as the column has."""
+    number = int(text.replace(".", ""))  # not for NaN and infinity, which are refused
+    bits = (number if number >= 0 else ~number).bit_length() + 1
+    return b'"' + b2a_base64(number.to_bytes((bits + 7) // 8, "big", signed=True), newline=False) + b'"'
 
 
 class RenderedEvents:
@@ -103,17 +113,22 @@ class RenderedEvents:
 
     def _fields(self, columns: Sequence[_Column], cells: Sequence[Cell], old: Sequence[Cell] | None) -> bytes:
         parts = []
-        for column in columns:
-            cell = cells[column.index]
-            if isinstance(cell, Unchanged) and old is not None:
-                cell = old[column.index]
-            if cell is None:
-                parts.append(column.absent)
-            elif isinstance(cell, Unchanged):
-                parts.append(column.unavailable)
-            else:
-                try:
+        column = columns[0] if columns else None
+        try:
+            for column in columns:
+                cell = cells[column.index]
+                if cell.__class__ is str:  # nearly all
                     parts.append(column.prefix + column.write(cell))
-                except (ValueError, ArithmeticError, DataError) as error:
-                    raise self._events.refused(cell, column.name, error) from error
+                    continue
+                if isinstance(cell, Unchanged) and old is not None:
+                    cell = old[column.index]
+                if cell is None:
+                    parts.append(column.absent)
+                elif isinstance(cell, Unchanged):
+                    parts.append(column.unavailable)
+                else:
+                    parts.append(column.prefix + column.write(cell))
+        except (ValueError, ArithmeticError, DataError) as error:
+            assert column is not None, "a column was being written"
+            raise self._events.refused(str(cells[column.index]), column.name, error) from error
         return b"{" + b",".join(parts) + b"}"
