@@ -223,7 +223,7 @@ class TableEvents:
 @cache
 def _version() -> str:
     # Each look at it reads the metadata of the package.
-    return hayase.__version__
+    return str(hayase.__version__)
 
 
 def source_block(config: CaptureConfig, position: Position, namespace: str, table: str) -> Row:

@@ -174,7 +174,7 @@ class SnapshotProgress:
 
     def is_complete(self, table: str) -> bool:
         """Whether a table was read to its end."""
-        chunks = self.chunks.get(table)
+        chunks = self.chunks.get(table, [])
         return bool(chunks) and chunks[-1].upper is None
 
     def lsn(self) -> int:

@@ -51,7 +51,7 @@ def _writer(plan: TableColumnPlan, values: JsonValues) -> Callable[[str], bytes]
     if convert is float:
         return lambda text: text.encode() if math.isfinite(float(text)) else _encode(text)
     if schema.type in _INTEGERS:
-        return lambda text: b"%d" % convert(text)  # type: ignore[str-bytes-safe]  # a whole number by its schema
+        return lambda text: str(convert(text)).encode()
     if schema.name == DECIMAL_NAME and plan.type.exact_text:
         return _write_decimal
     if schema.type is SchemaType.STRING:
