@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from hayase.connect.contracts import SourcePartitionKey, source_partition_key
+from hayase.connect.contracts import SerializedJson, SourcePartitionKey, source_partition_key
 from hayase.connect.exceptions import RetriableError
-from hayase.connect.model import SourceRecord
+from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.task import PostgresSourceTask
 from hayase.testing.postgres_server import PostgresServer
 
@@ -28,7 +29,7 @@ class _Context:
     connector = "capture"
     task = 0
     transaction_context = None
-    serialized_json = None
+    serialized_json: SerializedJson | None = None
 
     def __init__(self, configs: Mapping[str, str], stored: Mapping[SourcePartitionKey, Any]) -> None:
         self.configs = configs
@@ -43,7 +44,10 @@ class _Context:
 class Capture:
     """Drives a task; `records` and `offsets` are what the log would have."""
 
-    def __init__(self, server: PostgresServer, database: str = "postgres", **config: str) -> None:
+    def __init__(
+        self, server: PostgresServer, database: str = "postgres", *, serialized: bool = False, **config: str
+    ) -> None:
+        self.serialized = serialized
         self.config = {
             **server.connector_config(database),
             "topic.prefix": "shop",
@@ -56,18 +60,19 @@ class Capture:
         self.task: PostgresSourceTask | None = None
         self.context: _Context | None = None
 
-    def step(self, *, crash: str = "") -> list[SourceRecord]:
+    def step(self, *, crash: str = "") -> None:
         """Poll once and publish; crash `before` the records are durable, or `after`, when they are not confirmed."""
         task, context = self._running()
         try:
             polled = task.poll() or []
         except RetriableError:
             time.sleep(0.05)
-            return []
+            return
         if crash != "before":
-            self.records += polled
             for record in polled:
-                self.offsets[source_partition_key(record.source_partition)] = record.source_offset
+                self.records += [record] if isinstance(record, SourceRecord) else decoded(record)
+                if record.source_offset is not None:
+                    self.offsets[source_partition_key(record.source_partition)] = record.source_offset
             for partition, offset in context.waiting:
                 self.offsets[source_partition_key(partition)] = offset
             context.waiting.clear()
@@ -75,7 +80,6 @@ class Capture:
             self.crash()
         else:
             task.commit()
-        return polled
 
     def until(self, count: int, timeout_s: float = 30.0) -> list[SourceRecord]:
         """Go on until so many records were published; all of them."""
@@ -103,10 +107,22 @@ class Capture:
     def _running(self) -> tuple[PostgresSourceTask, _Context]:
         if self.task is None or self.context is None:
             self.context = _Context(self.config, self.offsets)
+            self.context.serialized_json = SerializedJson(False, False) if self.serialized else None
             self.task = PostgresSourceTask()
             self.task.initialize(self.context)
             self.task.start(self.config)
         return self.task, self.context
+
+
+def decoded(batch: SerializedRecords) -> list[SourceRecord]:
+    """The records of a batch that the task has written itself."""
+    return [
+        SourceRecord(
+            source_partition=batch.source_partition, source_offset={}, topic=batch.topic,
+            key=None if key is None else json.loads(key), value=None if value is None else json.loads(value),
+        )
+        for key, value in zip(batch.keys, batch.values, strict=True)
+    ]  # fmt: skip
 
 
 def values(records: list[SourceRecord]) -> list[dict[str, Any]]:

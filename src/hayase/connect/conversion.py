@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hayase.connect.contracts import Converter, HeaderConverter, Predicate, Transformation
 from hayase.connect.errors import ErrorPolicy, RawRecord, Stage
 from hayase.connect.model import ConnectHeader, ConnectRecord, SinkRecord, SourceRecord
 from hayase.core.records import Headers
+from hayase.log.protocol import RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,7 @@ class ChainStep:
             self.predicate.close()
 
 
-@dataclass(frozen=True, slots=True)
-class SerializedRecord:
+class SerializedRecord(NamedTuple):
     """A record of a source, as it goes into its topic; `timestamp_ms` is `None` where the source gave none."""
 
     topic: str
@@ -86,6 +87,17 @@ class Conversion:
 
     def to_topic(self, record: SourceRecord) -> SerializedRecord | None:
         """A source's record as it goes into its topic; `None` if it was dropped or left out."""
+        if not self.chain and not record.headers:
+            topic = record.topic
+            try:
+                key = self.key.from_connect_data(topic, (), record.key_schema, record.key)
+                value = self.value.from_connect_data(topic, (), record.value_schema, record.value)
+            except Exception:  # again, step by step, under the error policy
+                return self._to_topic(record)
+            return SerializedRecord(topic, record.kafka_partition, key, value, record.timestamp_ms, ())
+        return self._to_topic(record)
+
+    def _to_topic(self, record: SourceRecord) -> SerializedRecord | None:
         changed = self.transformed(record)
         if changed is None:
             return None
@@ -113,6 +125,44 @@ class Conversion:
         return SerializedRecord(
             topic, changed.kafka_partition, key.value, data.value, changed.timestamp_ms, tuple(headers)
         )
+
+    def from_batch(self, batch: RecordBatch, timestamp_type: str) -> list[SinkRecord]:
+        """The records of a batch as the sink gets them, without those that were dropped or left out."""
+        if self.chain or batch.headers is not None:
+            return self._from_rows(batch, range(len(batch)), timestamp_type)
+        topic, partition = batch.topic, batch.partition
+        key_of, value_of = self.key.to_connect_data, self.value.to_connect_data
+        records: list[SinkRecord] = []
+        for row, (offset, time_ms, key, value) in enumerate(
+            zip(batch.offsets.tolist(), batch.timestamps_ms.tolist(), batch.keys, batch.values, strict=True)
+        ):
+            try:
+                key_schema, key_value = key_of(topic, (), key)
+                value_schema, value_value = value_of(topic, (), value)
+            except Exception:  # again, step by step, under the error policy
+                records.extend(self._from_rows(batch, (row,), timestamp_type))
+                continue
+            records.append(
+                SinkRecord(
+                    topic=topic,
+                    kafka_partition=partition,
+                    kafka_offset=offset,
+                    key_schema=key_schema,
+                    key=key_value,
+                    value_schema=value_schema,
+                    value=value_value,
+                    timestamp_ms=time_ms,
+                    timestamp_type=timestamp_type,
+                    original_topic=topic,
+                    original_kafka_partition=partition,
+                    original_kafka_offset=offset,
+                )
+            )
+        return records
+
+    def _from_rows(self, batch: RecordBatch, rows: Iterable[int], timestamp_type: str) -> list[SinkRecord]:
+        found = (self.from_topic(RawRecord.of(batch, row), timestamp_type) for row in rows)
+        return [record for record in found if record is not None]
 
     def from_topic(self, raw: RawRecord, timestamp_type: str = "CreateTime") -> SinkRecord | None:
         """A record of a topic as the sink gets it; `None` if it was dropped or left out."""

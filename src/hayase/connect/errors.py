@@ -14,7 +14,7 @@ from hayase.connect.config.config_def import TypedConfig
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.model import ConnectRecord
 from hayase.core.records import Headers
-from hayase.log.protocol import EpochWriter, OutputBatch
+from hayase.log.protocol import EpochWriter, OutputBatch, RecordBatch
 
 T = TypeVar("T")
 
@@ -47,6 +47,19 @@ class RawRecord:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+    @classmethod
+    def of(cls, batch: RecordBatch, row: int) -> RawRecord:
+        """A row of a batch."""
+        return cls(
+            batch.topic,
+            batch.partition,
+            int(batch.offsets[row]),
+            int(batch.timestamps_ms[row]),
+            batch.keys[row],
+            batch.values[row],
+            batch.headers[row] if batch.headers is not None else (),
+        )
 
 
 @dataclass(slots=True)

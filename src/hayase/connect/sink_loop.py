@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hayase.connect.contracts import (
     ErrantRecordReporter,
     Props,
@@ -104,7 +106,7 @@ class Reporter:
 
     def __init__(self, conversion: Conversion) -> None:
         self._conversion = conversion
-        self.raw: dict[tuple[str, int, int], RawRecord] = {}
+        self.batches: list[RecordBatch] = []
 
     def report(self, record: SinkRecord, error: Exception) -> None:
         """See `ErrantRecordReporter.report`."""
@@ -112,10 +114,16 @@ class Reporter:
 
     def raw_of(self, record: SinkRecord) -> RawRecord | None:
         """The record as it is in its topic."""
-        topic = record.original_topic if record.original_topic is not None else record.topic
-        where = record.original_kafka_partition, record.original_kafka_offset
-        partition = record.kafka_partition if where[0] is None else where[0]
-        return self.raw.get((topic, partition, record.kafka_offset if where[1] is None else where[1]))
+        topic = record.topic if record.original_topic is None else record.original_topic
+        partition = record.original_kafka_partition
+        partition = record.kafka_partition if partition is None else partition
+        offset = record.kafka_offset if record.original_kafka_offset is None else record.original_kafka_offset
+        for batch in self.batches:
+            if batch.topic == topic and batch.partition == partition:
+                row = int(np.searchsorted(batch.offsets, offset))
+                if row < len(batch) and batch.offsets[row] == offset:
+                    return RawRecord.of(batch, row)
+        return None
 
 
 class SinkReader:
@@ -170,7 +178,7 @@ class SinkReader:
         for partition, (start, end) in waiting.items():
             self._metrics.lag[TopicPartition(partition.topic, partition.partition)] = max(0, end - start)
         ready = {partition: each for partition, each in waiting.items() if each[1] > each[0]}
-        self.reporter.raw.clear()
+        self.reporter.batches.clear()
         share = max(1, self._range_records // max(1, len(ready)))
         ranges = [
             self.read_range(partition, start, min(end, start + share)) for partition, (start, end) in ready.items()
@@ -203,35 +211,16 @@ class SinkReader:
         """One range, converted."""
         records: list[SinkRecord] = []
         for batch in self._reader.fetch(TopicPartition(partition.topic, partition.partition), start, end):
-            for raw in _raw_records(batch):
-                self._metrics.read += 1
-                self.reporter.raw[raw.topic, raw.partition, raw.offset] = raw
-                record = self._conversion.from_topic(raw, self._timestamp_types.get(partition.topic, "CreateTime"))
-                if record is None:
-                    self._metrics.filtered += 1
-                else:
-                    records.append(record)
+            self.reporter.batches.append(batch)
+            converted = self._conversion.from_batch(batch, self._timestamp_types.get(partition.topic, "CreateTime"))
+            self._metrics.read += len(batch)
+            self._metrics.filtered += len(batch) - len(converted)
+            records.extend(converted)
         return SinkRange(partition, start, end, tuple(records))
 
     def close(self) -> None:
         """Let go of connections."""
         self._reader.close()
-
-
-def _raw_records(batch: RecordBatch) -> Iterable[RawRecord]:
-    headers = batch.headers
-    for row, (offset, timestamp_ms) in enumerate(
-        zip(batch.offsets.tolist(), batch.timestamps_ms.tolist(), strict=True)
-    ):
-        yield RawRecord(
-            batch.topic,
-            batch.partition,
-            offset,
-            timestamp_ms,
-            batch.keys[row],
-            batch.values[row],
-            headers[row] if headers is not None else (),
-        )
 
 
 def start_positions(

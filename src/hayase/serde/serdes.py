@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from hayase.core.objects import FieldValues
 from hayase.core.type_variables import T
 from hayase.serde import bare, numbers
+from hayase.serde.debezium_serde import DebeziumSerde
 from hayase.serde.headers_serde import HeadersSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
@@ -100,6 +101,11 @@ class Serdes:
     def with_headers(inner: Serde[T]) -> HeadersSerde[T]:
         """Values of another serde with the headers of their record, for stores; see HeadersSerde."""
         return HeadersSerde(inner)
+
+    @staticmethod
+    def debezium(inner: Serde[T]) -> DebeziumSerde[T]:
+        """Rows of captured tables out of Debezium's events; see DebeziumSerde."""
+        return DebeziumSerde(inner)
 
     @overload
     @staticmethod

@@ -112,12 +112,9 @@ class FileStreamSourceTask(SourceTask):
                 if not read:
                     time.sleep(_WAIT_S)
                 return None
+        *lines, self._buffer = self._buffer.split(b"\n", self._batch_size)
         records: list[SourceRecord] = []
-        while len(records) < self._batch_size:
-            line, newline, rest = self._buffer.partition(b"\n")
-            if not newline:
-                break
-            self._buffer = rest
+        for line in lines:
             self._position += len(line) + 1
             records.append(self._record(line))
         return records

@@ -114,7 +114,10 @@ class TypeRegistry:
     def get(self, oid: int) -> PostgresType | None:
         """The type with this number; `None` if it was dropped."""
         if oid not in self._types:
-            self._types = {row[0]: PostgresType(*row[:7], labels=tuple(row[7])) for row in self._query(_TYPES, ())}
+            self._types = {
+                oid: PostgresType(oid, namespace, name, kind, element, base, modifier, tuple(labels))
+                for oid, namespace, name, kind, element, base, modifier, labels in self._query(_TYPES, ())
+            }
         return self._types.get(oid)
 
 

@@ -88,12 +88,14 @@ class ColumnType:
         convert: from PostgreSQL's text; raises ValueError.
         fallback: what stands for a value that is required and not known, as in the old row of a delete.
         unavailable: what stands for a large value that an update left as it was.
+        exact_text: whether the texts of a decimal have exactly the digits of its schema.
     """
 
     schema: ConnectSchema
     convert: Convert
     fallback: object
     unavailable: object
+    exact_text: bool = False
 
 
 def _named(schema: ConnectSchema, name: str, **parameters: str) -> ConnectSchema:
@@ -195,7 +197,7 @@ class ColumnTypes:
             unavailable = placeholder.encode()
         elif schema.type is SchemaType.MAP:
             unavailable = {placeholder: placeholder}
-        return ColumnType(schema, convert, _fallback(schema), unavailable)
+        return ColumnType(schema, convert, _fallback(schema), unavailable, exact_text=convert is _finite)
 
     def _array(self, found: PostgresType, modifier: int) -> ColumnType | None:
         element_type = self._registry.get(found.element)

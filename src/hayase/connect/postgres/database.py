@@ -71,7 +71,7 @@ class Database:
         import psycopg
 
         try:
-            cursor = self.connection.execute(sql, parameters or None)  # type: ignore[call-overload]  # a literal only
+            cursor = self.connection.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.OperationalError as error:
             raise unreachable(self._config, error) from error

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
 
+import hayase
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.catalog import Table
 from hayase.connect.postgres.column_types import ColumnType, ColumnTypes
@@ -79,7 +80,9 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class TableColumnPlan:
+    """A column that is captured: where it is in a row, and how its values are made."""
+
     index: int
     name: str
     optional: bool
@@ -91,6 +94,12 @@ Row = dict[str, object]
 
 class TableEvents:
     """Makes the events of one table in one shape.
+
+    Attributes:
+        topic: where they go.
+        key_columns: columns of the key.
+        row_columns: columns of the row.
+        left_out: names of columns whose types are not captured.
 
     Args:
         config: the configuration.
@@ -110,29 +119,29 @@ class TableEvents:
     ) -> None:
         self.table = table
         self.topic = config.topic(table.namespace, table.name)
-        self._config = config
-        self._now_us = now_us
+        self.config = config
+        self.now_us = now_us
         not_null = {column.name for column in table.columns if column.not_null}
         # Deletes carry the columns of the replica identity only; the key is made of what they carry.
         key_order = table.identity_key if table.identity == "i" else table.primary_key or table.identity_key
-        self._columns: list[_Column] = []
-        self._key: list[_Column] = []
+        self.row_columns: list[TableColumnPlan] = []
+        self.key_columns: list[TableColumnPlan] = []
         self.left_out: list[str] = []
         for index, (name, type_oid, modifier) in enumerate(columns):
             found = types.find(type_oid, modifier)
             if found is None:
                 self.left_out.append(name)
                 continue
-            column = _Column(index, name, name not in not_null, found)
+            column = TableColumnPlan(index, name, name not in not_null, found)
             if name in key_order:
-                self._key.append(column)
+                self.key_columns.append(column)
             if config.captures_column(table.namespace, table.name, name):
-                self._columns.append(column)
-        self._key.sort(key=lambda column: key_order.index(column.name))
+                self.row_columns.append(column)
+        self.key_columns.sort(key=lambda column: key_order.index(column.name))
         names = [name for name, _, _ in columns]
         self._identity = [names.index(name) for name in table.identity_key if name in names]
-        self.key_schema = self._fields(self._key, f"{self.topic}.Key") if self._key else None
-        row = self._fields(self._columns, f"{self.topic}.Value", optional=True)
+        self.key_schema = self._fields(self.key_columns, f"{self.topic}.Key") if self.key_columns else None
+        row = self._fields(self.row_columns, f"{self.topic}.Value", optional=True)
         self.value_schema = struct_schema(
             {
                 "before": row,
@@ -149,7 +158,7 @@ class TableEvents:
         )
 
     @staticmethod
-    def _fields(columns: Sequence[_Column], name: str, *, optional: bool = False) -> ConnectSchema:
+    def _fields(columns: Sequence[TableColumnPlan], name: str, *, optional: bool = False) -> ConnectSchema:
         return struct_schema(
             {column.name: column.type.schema.as_optional(column.optional) for column in columns},
             name=name,
@@ -159,7 +168,7 @@ class TableEvents:
     @property
     def has_key(self) -> bool:
         """Whether records have a key."""
-        return bool(self._key)
+        return bool(self.key_columns)
 
     def identity(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
         """The values by which changes name a row, as text."""
@@ -167,13 +176,13 @@ class TableEvents:
 
     def key(self, cells: Sequence[Cell]) -> Row | None:
         """The key of a row."""
-        return self._values(self._key, cells, None) if self._key else None
+        return self._values(self.key_columns, cells, None) if self.key_columns else None
 
     def row(self, cells: Sequence[Cell], old: Sequence[Cell] | None = None) -> Row:
         """A row; large values that were not sent are taken from the old row, where that has them."""
-        return self._values(self._columns, cells, old)
+        return self._values(self.row_columns, cells, old)
 
-    def _values(self, columns: Sequence[_Column], cells: Sequence[Cell], old: Sequence[Cell] | None) -> Row:
+    def _values(self, columns: Sequence[TableColumnPlan], cells: Sequence[Cell], old: Sequence[Cell] | None) -> Row:
         values: Row = {}
         for column in columns:
             cell = cells[column.index]
@@ -188,21 +197,21 @@ class TableEvents:
                 try:
                     values[column.name] = column.type.convert(cell)
                 except (ValueError, ArithmeticError, DataError) as error:
-                    raise DataError(
-                        "INVALID_VALUE",
-                        f"the value {cell!r:.80} cannot be captured: {error}",
-                        table=self.table.full_name,
-                        column=column.name,
-                    ) from error
+                    raise self.refused(cell, column.name, error) from error
         return values
+
+    def refused(self, cell: str, column: str, error: Exception) -> DataError:
+        """The error for a value that cannot be captured."""
+        message = f"the value {cell!r:.80} cannot be captured: {error}"
+        return DataError("INVALID_VALUE", message, table=self.table.full_name, column=column)
 
     def envelope(self, op: str, before: Row | None, after: Row | None, position: Position) -> Row:
         """The value of an event."""
-        now_us = self._now_us()
+        now_us = self.now_us()
         return {
             "before": before,
             "after": after,
-            "source": source_block(self._config, position, self.table.namespace, self.table.name),
+            "source": source_block(self.config, position, self.table.namespace, self.table.name),
             "transaction": None,
             "op": op,
             "ts_ms": now_us // 1000,
@@ -211,12 +220,18 @@ class TableEvents:
         }
 
 
+@cache
+def _version() -> str:
+    # Each look at it reads the metadata of the package.
+    return str(hayase.__version__)
+
+
 def source_block(config: CaptureConfig, position: Position, namespace: str, table: str) -> Row:
     """The field `source` of an event."""
     commit_us = position.commit_us
     last_commit = "null" if position.last_commit is None else f'"{position.last_commit}"'
     return {
-        "version": version("hayase"),
+        "version": _version(),
         "connector": "postgresql",
         "name": config.prefix,
         "ts_ms": commit_us // 1000,

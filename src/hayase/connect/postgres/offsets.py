@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from hayase.connect.postgres.lsn import Snapshot
 from hayase.core.errors import ConfigError
@@ -126,7 +127,7 @@ class Chunk:
     def to_offset(self) -> dict[str, object]:
         """The offset as it is stored."""
         return {
-            "upper": None if self.upper is None else json.dumps(self.upper, ensure_ascii=False),
+            "upper": None if self.upper is None else msgspec.json.encode(self.upper).decode(),
             "snapshot": self.snapshot.text,
             "lsn": self.lsn,
             "slot_lsn": self.slot_lsn,
@@ -137,7 +138,7 @@ class Chunk:
         """Read a stored offset."""
         upper = offset.get("upper")
         return cls(
-            None if upper is None else tuple(json.loads(str(upper))),
+            None if upper is None else tuple(msgspec.json.decode(str(upper))),
             Snapshot(str(offset["snapshot"])),
             _number(offset, "lsn"),
             _number(offset, "slot_lsn"),
@@ -173,7 +174,7 @@ class SnapshotProgress:
 
     def is_complete(self, table: str) -> bool:
         """Whether a table was read to its end."""
-        chunks = self.chunks.get(table)
+        chunks = self.chunks.get(table, [])
         return bool(chunks) and chunks[-1].upper is None
 
     def lsn(self) -> int:

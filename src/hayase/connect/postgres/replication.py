@@ -65,7 +65,7 @@ class ReplicationConnection:
         self._pq = pq
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._connection: pq.PGconn = pq.PGconn.connect(conninfo.encode())
+        self._connection: pq.abc.PGconn = pq.PGconn.connect(conninfo.encode())
         if self._connection.status != pq.ConnStatus.OK:
             message = self._connection.get_error_message().strip()
             self._connection.finish()

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from hayase.connect.contracts import SerializedJson
 from hayase.connect.exceptions import ConnectError
-from hayase.connect.model import SourceRecord
+from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import Table, TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
@@ -16,6 +17,7 @@ from hayase.connect.postgres.events import Position, TableEvents
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot, parse_lsn
 from hayase.connect.postgres.offsets import Chunk, SnapshotProgress, StreamOffset, chunk_partition, stream_partition
+from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import quoted
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class SnapshotReader:
         stream: where the stream of changes begins behind the snapshot.
         sleep: waits that many seconds.
         now_us: microseconds since 1970.
+        json: how events are written here; `None`: they are handed out as values.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SnapshotReader:
         *,
         sleep: Callable[[float], None] = time.sleep,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        json: SerializedJson | None = None,
     ) -> None:
         self._config = config
         self._database = database
@@ -58,6 +62,7 @@ class SnapshotReader:
         self._stream = stream
         self._sleep = sleep
         self._now_us = now_us
+        self._json = json
         self._chunk_rows = config.int("incremental.snapshot.chunk.size")
         self._waiting = [table for table in tables if not progress.is_complete(table.full_name)]
         self.tables_total = len(tables)
@@ -90,7 +95,7 @@ class SnapshotReader:
             self._sleep(0.02)
             waited_s += 0.02
 
-    def next_chunk(self) -> list[SourceRecord] | None:
+    def next_chunk(self) -> list[SourceRecord | SerializedRecords] | None:
         """The records of the next chunk, possibly none; `None`: all tables were read."""
         if not self._waiting:
             return None
@@ -99,7 +104,7 @@ class SnapshotReader:
             return self._read_chunk(table)
         return self._read_whole(table)
 
-    def _read_chunk(self, table: Table) -> list[SourceRecord]:
+    def _read_chunk(self, table: Table) -> list[SourceRecord | SerializedRecords]:
         chunks = self.progress.chunks.setdefault(table.full_name, [])
         order = KeyOrder(table, self._registry, self._database.query)
         lower = chunks[-1].upper if chunks else None
@@ -112,8 +117,16 @@ class SnapshotReader:
         events = self._events(table)
         position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
         partition = chunk_partition(self._config.prefix, table.full_name, len(chunks))
-        records = []
-        for number, cells in enumerate(rows):
+        records: list[SourceRecord | SerializedRecords] = []
+        if self._json is not None and rows:
+            upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
+            offset = Chunk(upper, snapshot, lsn, self._stream.slot_lsn).to_offset()
+            flags = [
+                self._flag(first_of_table=number == 0 and not chunks, last_of_table=last and number == len(rows) - 1)
+                for number in range(len(rows))
+            ]
+            records.append(self._rendered(events, self._json, rows, flags, position, partition, offset))
+        for number, cells in enumerate(() if records else rows):
             is_end = last and number == len(rows) - 1
             upper = None if is_end else tuple(str(cell) for cell in events.identity(cells))
             offset = Chunk(upper, snapshot, lsn, self._stream.slot_lsn).to_offset()
@@ -130,7 +143,7 @@ class SnapshotReader:
         self.rows_read += len(rows)
         return records
 
-    def _read_whole(self, table: Table) -> list[SourceRecord]:
+    def _read_whole(self, table: Table) -> list[SourceRecord | SerializedRecords]:
         """Read a table without a key: one chunk, which a restart reads again."""
         events = self._events(table)
         with self._transaction() as (snapshot, lsn):
@@ -139,7 +152,7 @@ class SnapshotReader:
         partition = chunk_partition(self._config.prefix, table.full_name, 0)
         chunk = Chunk(None, snapshot, lsn, self._stream.slot_lsn)
         stream = stream_partition(self._config.prefix), self._stream.to_offset()
-        records = []
+        records: list[SourceRecord | SerializedRecords] = []
         for number, cells in enumerate(rows):
             is_end = number == len(rows) - 1
             flag = self._flag(first_of_table=number == 0, last_of_table=is_end)
@@ -180,6 +193,33 @@ class SnapshotReader:
             key=events.key(cells),
             value_schema=events.value_schema,
             value=events.envelope("r", None, events.row(cells), at),
+        )
+
+    def _rendered(
+        self,
+        events: TableEvents,
+        json: SerializedJson,
+        rows: Sequence[Sequence[str | None]],
+        flags: Sequence[str],
+        position: Position,
+        partition: dict[str, object],
+        offset: dict[str, object],
+    ) -> SerializedRecords:
+        rendered = RenderedEvents(events, json)
+        now_us = self._now_us()
+        places = {
+            flag: Position(position.lsn, None, position.xid, position.commit_us, flag) for flag in dict.fromkeys(flags)
+        }
+        return SerializedRecords(
+            topic=events.topic,
+            keys=[rendered.key(cells) for cells in rows],
+            values=[
+                rendered.envelope("r", None, rendered.row(cells), places[flag], now_us)
+                for cells, flag in zip(rows, flags, strict=True)
+            ],
+            timestamps_ms=[now_us // 1000] * len(rows),
+            source_partition=partition,
+            source_offset=offset,
         )
 
     def _events(self, table: Table) -> TableEvents:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from hayase.connect.contracts import SerializedJson
 from hayase.connect.exceptions import ConnectError, DataError
-from hayase.connect.model import ConnectHeader, SourceRecord
+from hayase.connect.model import ConnectHeader, SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import Query, Table, TypeRegistry, read_table
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
@@ -29,24 +30,38 @@ from hayase.connect.postgres.pgoutput import (
     Update,
     decode,
 )
+from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import WalMessage
 
 _LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(slots=True)
+class _OpenBatch:
+    """Records of one topic that are written as bytes."""
+
+    topic: str
+    keys: list[bytes | None] = dataclasses.field(default_factory=list)
+    values: list[bytes | None] = dataclasses.field(default_factory=list)
+    timestamps_ms: list[int] = dataclasses.field(default_factory=list)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _StreamTable:
-    """A table of the stream; `order` is there while chunks of it may hold what the stream brings."""
+    """A table of the stream.
+
+    `order` is there while chunks of it may hold what the stream brings, `rendered` where events are written as JSON.
+    """
 
     events: TableEvents
     order: KeyOrder | None
+    rendered: RenderedEvents | None
 
 
 class ChangeReader:
     """Makes records of the messages of one stream, in order.
 
     Attributes:
-        records: made since `take`.
         offset: where to go on behind them.
         in_transaction: whether the last message was inside of a transaction.
 
@@ -57,6 +72,7 @@ class ChangeReader:
         registry: the types of the database.
         query: asks the database.
         now_us: microseconds since 1970.
+        json: how events are written here; `None`: they are handed out as values.
     """
 
     def __init__(
@@ -67,8 +83,12 @@ class ChangeReader:
         registry: TypeRegistry,
         query: Query,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        json: SerializedJson | None = None,
     ) -> None:
         self._config = config
+        self._json = json
+        self._open: _OpenBatch | None = None
+        self._count = 0
         self.offset = dataclasses.replace(offset)
         self._progress = progress
         # Transactions that committed from here on are in no chunk.
@@ -79,7 +99,7 @@ class ChangeReader:
         self._now_us = now_us
         self._partition = stream_partition(config.prefix)
         self._tables: dict[int, _StreamTable | None] = {}
-        self.records: list[SourceRecord] = []
+        self._records: list[SourceRecord | SerializedRecords] = []
         self.in_transaction = False
         self.skipped_changes = 0
         self._begin: Begin | None = None
@@ -89,10 +109,47 @@ class ChangeReader:
         self._skip_lsn = 0
         self._tombstones = config.bool("tombstones.on.delete")
 
-    def take(self) -> list[SourceRecord]:
-        """The records made since the last call."""
-        records, self.records = self.records, []
+    @property
+    def count(self) -> int:
+        """How many records were made since `take`."""
+        return self._count
+
+    def take(self) -> list[SourceRecord | SerializedRecords]:
+        """The records made since the last call; the last of them says where to go on."""
+        self._close_batch(self._stored())
+        records, self._records, self._count = self._records, [], 0
+        if records:
+            records[-1] = msgspec.structs.replace(records[-1], source_offset=self._stored())
         return records
+
+    def _close_batch(self, offset: dict[str, object] | None) -> None:
+        batch, self._open = self._open, None
+        if batch is not None:
+            self._records.append(
+                SerializedRecords(
+                    topic=batch.topic,
+                    keys=batch.keys,
+                    values=batch.values,
+                    timestamps_ms=batch.timestamps_ms,
+                    source_partition=self._partition,
+                    source_offset=offset,
+                )
+            )
+
+    def _add(self, record: SourceRecord) -> None:
+        self._close_batch(None)
+        self._records.append(record)
+        self._count += 1
+
+    def _add_rendered(self, topic: str, key: bytes | None, value: bytes | None) -> None:
+        if self._open is None or self._open.topic != topic:
+            self._close_batch(None)
+            self._open = _OpenBatch(topic)
+        batch = self._open
+        batch.keys.append(key)
+        batch.values.append(value)
+        batch.timestamps_ms.append(self._now_us() // 1000)
+        self._count += 1
 
     def handle(self, message: WalMessage) -> None:
         """Take one message.
@@ -151,9 +208,6 @@ class ChangeReader:
         if self._done:
             return
         self._advance(commit.end_lsn)
-        if self.records:
-            # What follows the last record is known now; a restart need not look at the transaction again.
-            self.records[-1] = msgspec.structs.replace(self.records[-1], source_offset=self._stored())
 
     def _advance(self, commit_lsn: int) -> None:
         self.offset.commit_lsn = commit_lsn
@@ -180,7 +234,7 @@ class ChangeReader:
             )  # fmt: skip
         in_chunks = table.full_name in self._progress.chunks and table.columns
         order = KeyOrder(table, self._registry, self._query) if in_chunks else None
-        return _StreamTable(events, order)
+        return _StreamTable(events, order, None if self._json is None else RenderedEvents(events, self._json))
 
     def _change(self, change: Insert | Update | Delete | Truncate, lsn: int) -> None:
         begin = self._begin
@@ -220,13 +274,24 @@ class ChangeReader:
     def _insert(self, table: _StreamTable, new: list[Cell], position: Position) -> None:
         if "c" in self._config.skipped or self._in_snapshot(table, new):
             return
-        events = table.events
+        events, rendered = table.events, table.rendered
+        if rendered is not None:
+            value = rendered.envelope("c", None, rendered.row(new), position, self._now_us())
+            self._add_rendered(events.topic, rendered.key(new), value)
+            return
         self._emit(table, "c", events.key(new), None, events.row(new), position)
 
     def _delete(self, table: _StreamTable, old: list[Cell], position: Position) -> None:
         if "d" in self._config.skipped or self._in_snapshot(table, old):
             return
-        events = table.events
+        events, rendered = table.events, table.rendered
+        if rendered is not None:
+            key_bytes = rendered.key(old)
+            value = rendered.envelope("d", rendered.row(old), None, position, self._now_us())
+            self._add_rendered(events.topic, key_bytes, value)
+            if self._tombstones and key_bytes is not None:
+                self._add_rendered(events.topic, key_bytes, None)
+            return
         key = events.key(old)
         self._emit(table, "d", key, events.row(old), None, position)
         self._tombstone(events, key)
@@ -234,14 +299,18 @@ class ChangeReader:
     def _update(self, table: _StreamTable, change: Update, position: Position) -> None:
         events, old, new = table.events, change.old, change.new
         whole = old if change.whole else None
-        new_key = events.key(new)
-        if old is not None and events.has_key and events.key(old) != new_key:
+        if old is not None and events.has_key and events.key(old) != events.key(new):
             self._move(table, old, new, whole, position)
             return
         if "u" in self._config.skipped or self._in_snapshot(table, new):
             return
+        rendered = table.rendered
+        if rendered is not None:
+            rows = None if old is None else rendered.row(old), rendered.row(new, whole)
+            self._add_rendered(events.topic, rendered.key(new), rendered.envelope("u", *rows, position, self._now_us()))
+            return
         before = None if old is None else events.row(old)
-        self._emit(table, "u", new_key, before, events.row(new, whole), position)
+        self._emit(table, "u", events.key(new), before, events.row(new, whole), position)
 
     def _move(
         self, table: _StreamTable, old: list[Cell], new: list[Cell], whole: list[Cell] | None, position: Position
@@ -270,7 +339,7 @@ class ChangeReader:
         if table is None:
             return
         events = table.events
-        self.records.append(
+        self._add(
             SourceRecord(
                 source_partition=self._partition,
                 source_offset=self._stored(),
@@ -285,7 +354,7 @@ class ChangeReader:
 
     def _tombstone(self, events: TableEvents, key: dict[str, object] | None) -> None:
         if self._tombstones and key is not None:
-            self.records.append(
+            self._add(
                 SourceRecord(
                     source_partition=self._partition,
                     source_offset=self._stored(),

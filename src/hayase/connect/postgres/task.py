@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hayase.connect.contracts import Props, SourceTask
 from hayase.connect.exceptions import ConnectError
-from hayase.connect.model import SourceRecord
+from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.database import Database
@@ -25,6 +25,7 @@ _LOG = logging.getLogger(__name__)
 _NO_SNAPSHOT = ("no_data", "never")
 _MESSAGES_VERSION = 140000
 _STOP_S = 10.0
+_Records = list[SourceRecord | SerializedRecords]
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ class PostgresSourceTask(SourceTask):
             finally:
                 self._polling.release()
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> list[SourceRecord | SerializedRecords] | None:
         """The next records: of a chunk of the snapshot, or of the stream."""
         with self._polling:
             if self._stopped:
@@ -207,7 +208,14 @@ class PostgresSourceTask(SourceTask):
             ((text,),) = session.database.query("SELECT pg_current_snapshot()::text")
             slot_snapshot = Snapshot(text)
         session.snapshot = SnapshotReader(
-            self._config, session.database, tables, session.registry, self._progress, offset, sleep=self._sleep
+            self._config,
+            session.database,
+            tables,
+            session.registry,
+            self._progress,
+            offset,
+            sleep=self._sleep,
+            json=self.context.serialized_json,
         )
         session.snapshot.wait_until_visible(slot_snapshot)
 
@@ -217,7 +225,12 @@ class PostgresSourceTask(SourceTask):
         if self._config.string("snapshot.mode") == "initial_only":
             return
         session.changes = ChangeReader(
-            self._config, offset, self._progress.of_slot(offset.slot_lsn), session.registry, session.database.query
+            self._config,
+            offset,
+            self._progress.of_slot(offset.slot_lsn),
+            session.registry,
+            session.database.query,
+            json=self.context.serialized_json,
         )
         session.replication.start(
             self._config.slot,
@@ -226,7 +239,7 @@ class PostgresSourceTask(SourceTask):
             messages=session.database.version >= _MESSAGES_VERSION,
         )
 
-    def _next(self, session: _Session) -> list[SourceRecord]:
+    def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
         if session.snapshot is not None:
             return self._next_of_snapshot(session, session.snapshot)
         if session.changes is None:  # initial_only
@@ -234,7 +247,7 @@ class PostgresSourceTask(SourceTask):
             return []
         return self._next_of_stream(session, session.changes)
 
-    def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> list[SourceRecord]:
+    def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> _Records:
         records = snapshot.next_chunk()
         metrics = self.context.metrics
         metrics["TotalTableCount"] = snapshot.tables_total
@@ -255,16 +268,16 @@ class PostgresSourceTask(SourceTask):
         self._end_transaction()
         return records
 
-    def _next_of_stream(self, session: _Session, changes: ChangeReader) -> list[SourceRecord]:
+    def _next_of_stream(self, session: _Session, changes: ChangeReader) -> _Records:
         replication = session.replication
         limit = self._config.int("max.batch.size")
         deadline = self._monotonic() + self._config.int("poll.interval.ms") / 1000
-        while len(changes.records) < limit and not self._stopped:
+        while changes.count < limit and not self._stopped:
             message = replication.receive()
             if message is not None:
                 changes.handle(message)
                 continue
-            if changes.records and not changes.in_transaction:
+            if changes.count and not changes.in_transaction:
                 break
             left_s = deadline - self._monotonic()
             if left_s <= 0 or not replication.wait(left_s):

@@ -94,9 +94,9 @@ def parse_interval(text: str) -> tuple[int, int, Fraction]:
             days += number
         rest = text[found.end() :]
     seconds = Fraction(0)
-    if found := _INTERVAL_TIME.search(rest):
-        seconds = Fraction(int(found[2]) * 3600 + int(found[3]) * 60) + Fraction(found[4])
-        seconds = -seconds if found[1] == "-" else seconds
+    if time := _INTERVAL_TIME.search(rest):
+        seconds = Fraction(int(time[2]) * 3600 + int(time[3]) * 60) + Fraction(time[4])
+        seconds = -seconds if time[1] == "-" else seconds
     elif rest.strip():
         raise ValueError(f"{text!r:.60} is no interval")
     return months, days, seconds

@@ -199,6 +199,7 @@ class PostgresSinkTask(TransactionalSinkTask):
         import psycopg
 
         changes = [change for each in ranges for record in each.records if (change := self._mapper.change(record))]
+        written = False
         try:
             database = self._database()
             with database.transaction() as transaction:
@@ -207,18 +208,17 @@ class PostgresSinkTask(TransactionalSinkTask):
                 ]
                 if missed:
                     # A commit whose answer was lost has moved them all; another task's has moved them elsewhere.
-                    if len(missed) == len(ranges) and all(self._is_own(database, each) for each in missed):
-                        return True
+                    written = len(missed) == len(ranges) and all(self._is_own(database, each) for each in missed)
                     raise psycopg.Rollback(transaction)
                 for run in self._runs(changes):
                     self._write_run(database, run)
-                return True
+                written = True
         except psycopg.Error as error:
             raise self._translated(error) from error
         except ConnectError:
             self._columns, self._stages = {}, {}  # what was made is gone with the transaction
             raise
-        return False
+        return written
 
     def _move(self, database: psycopg.Connection[Any], each: SinkRange) -> bool:
         moved = database.execute(

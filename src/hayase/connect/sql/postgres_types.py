@@ -70,7 +70,7 @@ def column_type(schema: ConnectSchema | None, value: object) -> str:
     if schema.name == DECIMAL_NAME:
         precision = schema.parameters.get("connect.decimal.precision")
         return f"numeric({precision},{schema.parameters.get(SCALE, '0')})" if precision else "numeric"
-    if schema.name in _NAMED:
+    if schema.name is not None and schema.name in _NAMED:
         return _NAMED[schema.name]
     if schema.type is SchemaType.ARRAY:
         element = schema.value_schema

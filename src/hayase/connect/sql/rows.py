@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from hayase.connect.config.config_def import TypedConfig
 from hayase.connect.exceptions import DataError
@@ -13,6 +14,7 @@ from hayase.connect.schema import ConnectSchema, SchemaType
 from hayase.connect.sql.sink_config import InsertMode, PrimaryKeyMode
 
 _KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
+_SCHEMAS_MAX = 256
 _ENVELOPE = {"before", "after", "op", "source"}
 
 
@@ -23,8 +25,7 @@ class RowChangeKind(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+class RowChange(msgspec.Struct, frozen=True):
     """A change of one row.
 
     Attributes:
@@ -62,6 +63,9 @@ class RowMapper:
         self._mode = PrimaryKeyMode(config.string("primary.key.mode").lower())
         self._fields = config.list("primary.key.fields")
         self._table = config.string("collection.name.format")
+        self._tables: dict[str, str] = {}
+        # By identity: comparing schemas costs more than all else. They are kept, so that their ids stay theirs.
+        self._schemas: dict[int, tuple[ConnectSchema, Mapping[str, ConnectSchema]]] = {}
 
     def change(self, record: SinkRecord) -> RowChange | None:
         """The change that a record makes; `None`: none.
@@ -70,14 +74,28 @@ class RowMapper:
             DataError: the record does not have what the settings say that it has.
         """
         schema, value = _unwrapped(record)
-        table = self._table.replace("${topic}", record.topic.replace(".", "_"))
+        table = self._tables.get(record.topic)
+        if table is None:
+            table = self._tables[record.topic] = self._table.replace("${topic}", record.topic.replace(".", "_"))
         if value is None:
             return RowChange(table, RowChangeKind.DELETE, self._record_key(record)[0], {}, {}) if self._delete else None
         row = _fields_of(value, "value", record)
-        schemas = _schemas_of(schema)
+        schemas = self._schemas_of(schema)
         key, key_schemas = self._key(record, row, schemas)
-        values = {name: each for name, each in row.items() if name not in key}
-        return RowChange(table, RowChangeKind.WRITE, key, values, {**schemas, **key_schemas})
+        values = {name: each for name, each in row.items() if name not in key} if key else row
+        if key_schemas and key_schemas is not schemas:
+            schemas = {**schemas, **key_schemas}
+        return RowChange(table, RowChangeKind.WRITE, key, values, schemas)
+
+    def _schemas_of(self, schema: ConnectSchema | None) -> Mapping[str, ConnectSchema]:
+        if schema is None:
+            return {}
+        found = self._schemas.get(id(schema))
+        if found is None:
+            if len(self._schemas) >= _SCHEMAS_MAX:
+                self._schemas.clear()
+            found = self._schemas[id(schema)] = (schema, _schemas_of(schema))
+        return found[1]
 
     def _key(
         self, record: SinkRecord, row: Mapping[str, object], schemas: Mapping[str, ConnectSchema]
@@ -93,7 +111,7 @@ class RowMapper:
     def _record_key(self, record: SinkRecord) -> tuple[dict[str, object], Mapping[str, ConnectSchema]]:
         if isinstance(record.key, dict):
             fields = self._fields or list(record.key)
-            return _picked(record.key, fields, "key", record), _schemas_of(record.key_schema)
+            return _picked(record.key, fields, "key", record), self._schemas_of(record.key_schema)
         if record.key is None or len(self._fields) != 1:
             raise DataError(
                 "NO_PRIMARY_KEY",
@@ -134,16 +152,16 @@ def _schemas_of(schema: ConnectSchema | None) -> Mapping[str, ConnectSchema]:
 
 
 def _picked(row: Mapping[str, object], fields: list[str], what: str, record: SinkRecord) -> dict[str, object]:
-    lacking = [name for name in fields if name not in row]
-    if lacking:
+    try:
+        return {name: row[name] for name in fields}
+    except KeyError as lacking:
         raise DataError(
             "NO_PRIMARY_KEY",
-            f"the {what} of the record has no field {lacking[0]!r}, which primary.key.fields names; it has "
+            f"the {what} of the record has no field {lacking}, which primary.key.fields names; it has "
             + ", ".join(map(str, row)),
             topic=record.topic,
             offset=record.kafka_offset,
-        )
-    return {name: row[name] for name in fields}
+        ) from None
 
 
 def runs(changes: Iterable[RowChange]) -> Iterator[list[RowChange]]:

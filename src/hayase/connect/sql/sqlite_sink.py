@@ -288,6 +288,8 @@ def _type(change: RowChange, name: str) -> str:
 
 def _stored(value: object) -> object:
     """A value as SQLite keeps it: decimals and times as text, structs, arrays and maps as JSON."""
+    if value is None or type(value) in (int, str, float, bytes, bool):
+        return value
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):

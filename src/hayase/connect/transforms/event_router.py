@@ -127,7 +127,8 @@ class EventRouter(ConfiguredTransform):
         if op in ("d", "t"):
             return None
         if op == "u":
-            return self._refuse(record)
+            self._refuse(record)
+            return None
         after = record.value_schema.field("after")
         row = envelope.get("after")
         if after is None or not isinstance(row, dict):
