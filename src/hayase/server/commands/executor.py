@@ -12,7 +12,7 @@ from importlib import metadata
 from hayase.core.errors import HayaseError, LogError
 from hayase.core.failpoints import reach
 from hayase.server.commands.log import CommandLog
-from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen
+from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen, damaged
 from hayase.server.commands.statuses import CommandStatus, CommandStatuses, command_id
 from hayase.server.errors import NOT_READY, RequestError
 from hayase.server.hosts.protocol import QueryHost
@@ -270,7 +270,10 @@ class CommandExecutor:
         outcomes = {record.sequence: record for record in records if isinstance(record, Outcome)}
         for command in records:
             if isinstance(command, Command):
-                self._replay_command(command, outcomes.get(command.sequence))
+                try:
+                    self._replay_command(command, outcomes.get(command.sequence))
+                except HayaseError as error:
+                    raise damaged(f"command {command.sequence} cannot be replayed: {error.message}") from error
 
     def _replay_command(self, command: Command, outcome: Outcome | None) -> None:
         self._next_sequence = command.sequence + 1
