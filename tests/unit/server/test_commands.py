@@ -159,6 +159,18 @@ def test_a_damaged_command_topic_degrades_the_server(tmp_path: Path, damage: str
         assert ksql(client, "SHOW STREAMS;")[0]["streams"] == []
 
 
+def test_a_server_whose_log_is_away_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(log: CommandLog) -> list[Command | Outcome]:
+        raise LogError("BROKER_AWAY", "no broker today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CommandLog, "open", away)
+        with pytest.raises(LogError, match="no broker today"):
+            open_server(settings_in(tmp_path))
+    with server_in(tmp_path) as context:
+        assert context.status == "RUNNING"
+
+
 def test_a_backup_brings_the_commands_back(tmp_path: Path) -> None:
     backups = tmp_path / "backup"
     settings = settings_in(tmp_path)

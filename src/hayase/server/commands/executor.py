@@ -101,11 +101,17 @@ class CommandExecutor:
             return self._changed.wait_for(lambda: self.last_sequence >= sequence, timeout_s)
 
     def recover(self) -> None:
-        """Replay the command topic and give its queries to the host. A damaged topic is no error, but a `problem`."""
+        """Replay the command topic and give its queries to the host. A damaged topic is no error, but a `problem`.
+
+        Raises:
+            HayaseError: the log cannot be reached.
+        """
         with self.lock:
             try:
                 self._replay()
-            except HayaseError as error:
+            except LogError as error:
+                if error.condition != "COMMANDS_DAMAGED":
+                    raise
                 self._problem = error.message
                 _LOG.error("the server is DEGRADED: %s", error.message)
             for query in self.engine.queries.values():
