@@ -313,6 +313,7 @@ class CommandExecutor:
             command.settings,
             topics=topics,
             inferred=InferredColumns(command.columns),
+            is_replayed=True,
             first_number=command.first_number,
         )
 
