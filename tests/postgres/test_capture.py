@@ -51,8 +51,8 @@ def test_events_are_json_that_the_converter_can_write(postgres_server: PostgresS
     capture = Capture(postgres_server, database)
     with postgres_server.connect(database) as connection:
         connection.execute(
-            "CREATE TABLE t (id bigint PRIMARY KEY, a numeric(10,2), b timestamptz, c jsonb, d text[], e bytea, f uuid, "
-            "g date, h time, i timestamp(3), j interval, k inet, l bit(3), m money, n real, o numeric, "
+            "CREATE TABLE t (id bigint PRIMARY KEY, a numeric(10,2), b timestamptz, c jsonb, d text[], e bytea, "
+            "f uuid, g date, h time, i timestamp(3), j interval, k inet, l bit(3), m money, n real, o numeric, "
             "p bool, q xml)"
         )
         connection.execute(

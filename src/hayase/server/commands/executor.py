@@ -322,6 +322,7 @@ class CommandExecutor:
             command.settings,
             topics=topics,
             inferred=InferredColumns(command.columns),
+            is_replayed=True,
             first_number=command.first_number,
         )
 
