@@ -57,7 +57,7 @@ def connect(
         settings["listeners"] = listen
     if plugin_path:
         settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
-    configure_logging()
+    configure_logging(form="text", level="WARNING")
     log = log_config(StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)}))
     props = {name: str(value) for name, value in settings.items() if name not in _LOG_KEYS}
     ended = threading.Event()

@@ -154,6 +154,7 @@ class SqlEngine:
         *,
         topics: TopicAdmin | None = None,
         inferred: InferredColumns | None = None,
+        is_replayed: bool = False,
         first_number: int | None = None,
     ) -> PreparedStatement:
         """Check a statement without changing anything: `adopt` makes it count, its effects are the caller's.
@@ -163,6 +164,7 @@ class SqlEngine:
             overrides: settings for it alone.
             topics: those that it sees instead of those of the engine.
             inferred: columns that an earlier execution took from the schema registry, which is not asked for them.
+            is_replayed: the statement was checked when it was executed first.
             first_number: of the first new query; default: the next one.
 
         Raises:
@@ -172,7 +174,13 @@ class SqlEngine:
         settings = effective(self._settings, self._session, overrides or {})
         try:
             execution, result = self._executed(
-                parsed.statement, parsed.text, settings, topics=topics, inferred=inferred, number=number
+                parsed.statement,
+                parsed.text,
+                settings,
+                topics=topics,
+                inferred=inferred,
+                is_replayed=is_replayed,
+                number=number,
             )
         except SqlError as error:
             if error.statement is None:
@@ -265,6 +273,7 @@ class SqlEngine:
         *,
         topics: TopicAdmin | None = None,
         inferred: InferredColumns | None = None,
+        is_replayed: bool = False,
         number: int | None = None,
     ) -> tuple[Execution, StatementResult]:
         """What a statement would change, and its result."""
@@ -272,7 +281,9 @@ class SqlEngine:
         if handler is None:
             refuse(statement)
         _check_enabled(statement, settings)
-        execution = self._execution(text, settings, topics=topics, inferred=inferred, number=number)
+        execution = self._execution(
+            text, settings, topics=topics, inferred=inferred, is_replayed=is_replayed, number=number
+        )
         return execution, handler(statement, execution)
 
     def _execution(
@@ -282,6 +293,7 @@ class SqlEngine:
         *,
         topics: TopicAdmin | None = None,
         inferred: InferredColumns | None = None,
+        is_replayed: bool = False,
         number: int | None = None,
     ) -> Execution:
         return Execution(
@@ -295,6 +307,7 @@ class SqlEngine:
             variables=dict(self.variables),
             text=text,
             frozen=self.inferred if inferred is None else inferred,
+            is_replayed=is_replayed,
             # never a setting of the session or the request: a sender of statements must not grant that
             trusts_scripts=is_on(self._settings, PYTHON_ENABLED),
         )

@@ -101,7 +101,6 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             RequestError(INTERNAL_ENDPOINT, "INTERNAL_ENDPOINT", "The server has one node, which asks no other")
         )
 
-
     return [
         Route("/", root),
         Route("/info", info),

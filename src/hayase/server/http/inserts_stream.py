@@ -37,7 +37,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
                 target = msgspec.json.decode(first, type=_Target).target
             except msgspec.MsgspecError as error:
                 raise RequestError(
-                    BAD_REQUEST, "BAD_REQUEST", f"the first line is not {{\"target\": NAME}}: {error}"
+                    BAD_REQUEST, "BAD_REQUEST", f'the first line is not {{"target": NAME}}: {error}'
                 ) from error
             inserts = await asyncio.to_thread(RowInserts, context, target)
         except Exception as error:

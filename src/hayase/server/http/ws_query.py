@@ -21,7 +21,7 @@ from hayase.sql.errors import SqlError
 
 _DONE, _CANNOT_ACCEPT, _INTERNAL = 1000, 1003, 1011
 _REASON_BYTES_MAX = 120
-"""A close frame has room for no more."""
+"""The most that a close frame can hold, with its code."""
 
 
 def routes(context: ServerContext) -> list[BaseRoute]:

@@ -186,7 +186,7 @@ class LocalRun:
         stores: dict[str, ByteStore] = {}
         for position, table in enumerate(self.topology.global_tables):
             if table.store in subtopology.reads_global:
-                task = f"{global_subtopology_id(position)}_0"
+                task = f"{global_subtopology_id(self.topology, position)}_0"
                 stores[table.store] = self._states[task].begin().task(task).store(table.store)
         return stores
 

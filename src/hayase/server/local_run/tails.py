@@ -40,7 +40,7 @@ class Listening:
 
 
 class LogTails:
-    """Hands every new record of the topics that anyone listens to, to all who do.
+    """Hands every new record of the topics that have listeners to all of them.
 
     One thread asks for end offsets while there are listeners, and fetches each record once.
 
@@ -91,7 +91,7 @@ class LogTails:
         return [TopicPartition(topic, number) for topic in topics for number in range(infos[topic].partitions)]
 
     def has_handed_over(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether listeners have got all records before these offsets, of partitions that someone listens to."""
+        """Whether listeners have got all records before these offsets, of partitions that have listeners."""
         with self._changed:
             return all(self._positions.get(partition, end) >= end for partition, end in ends.items())
 

@@ -68,7 +68,7 @@ def _for_arrow(value: Any, type_: sql.SqlType) -> Any:
 
 
 def sql_type(type_: pa.DataType) -> tuple[sql.SqlType, Convert | None]:
-    """The SQL type of a result's column, and what makes its values, which are not null, of Python's."""
+    """The SQL type of a result's column, and what converts its values, which are not null, from those of Arrow."""
     types = pa.types
     if types.is_boolean(type_):
         return sql.BOOLEAN, None

@@ -217,7 +217,7 @@ def _bound(expression: Expression, rows: Rows, evaluate: Evaluate) -> _Bound | N
     if column.name in rows.key and value is None:
         raise StatementError(
             "NULL_KEY",
-            f"Primary key columns can not be NULL: {expression_text(expression)}",
+            f"Primary key columns {CANNOT.lower()} be NULL: {expression_text(expression)}",
             location=expression.location,
         )
     if column.name in WINDOW_BOUNDS and isinstance(value, str):

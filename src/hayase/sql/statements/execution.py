@@ -29,6 +29,7 @@ class Execution:
         variables: by name.
         text: of the statement.
         frozen: columns that the schema registry gave the same statements before.
+        is_replayed: it was checked before, when it was executed first: the schema registry is not asked again.
         trusts_scripts: statements may have Python in them.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
@@ -45,6 +46,7 @@ class Execution:
     variables: Mapping[str, str]
     text: str
     frozen: InferredColumns = field(default_factory=InferredColumns)
+    is_replayed: bool = False
     trusts_scripts: bool = False
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)

@@ -59,7 +59,7 @@ def register_result(source: DataSource, execution: Execution) -> None:
         if execution.registry is None:
             continue
         registering = partial(register_sink, format_, side, columns, source.topic, execution.registry)
-        if format_.property(SCHEMA_ID) is None or execution.resolved is not None:
+        if format_.property(SCHEMA_ID) is None or execution.is_replayed:
             execution.to_register.append(registering)
         else:
             registering()
