@@ -23,7 +23,6 @@ from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
 _NO_SNAPSHOT = ("no_data", "never")
-_MESSAGES_VERSION = 140000
 _STOP_S = 10.0
 _Records = list[SourceRecord | SerializedRecords]
 
@@ -177,7 +176,7 @@ class PostgresSourceTask(SourceTask):
         )
 
     def _begin(self, session: _Session, system_id: str, timeline: int) -> Snapshot | None:
-        """Begin anew, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
+        """Begin, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
         wants_rows = self._config.string("snapshot.mode") not in _NO_SNAPSHOT
         slot = session.database.slot()
         if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
@@ -232,12 +231,7 @@ class PostgresSourceTask(SourceTask):
             session.database.query,
             json=self.context.serialized_json,
         )
-        session.replication.start(
-            self._config.slot,
-            offset.commit_lsn,
-            self._config.publication,
-            messages=session.database.version >= _MESSAGES_VERSION,
-        )
+        session.replication.start(self._config.slot, offset.commit_lsn, self._config.publication)
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
         if session.snapshot is not None:
@@ -297,7 +291,7 @@ class PostgresSourceTask(SourceTask):
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:
-        """Move on while only others write, or the server would keep its log for ever."""
+        """Move on while only others write, or the server would keep its log forever."""
         before = changes.offset.commit_lsn
         now = self._monotonic()
         if now < self._next_idle:
