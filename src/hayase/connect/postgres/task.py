@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -75,6 +76,7 @@ class PostgresSourceTask(SourceTask):
         reader = self.context.offset_storage_reader
         stored = reader.offset(self._partition)
         self._offset = None if stored is None else StreamOffset.from_offset(stored)
+        self._durable_lsn = 0 if self._offset is None else self._offset.commit_lsn
         self._progress = SnapshotProgress.load(self._config.prefix, reader.offsets())
         self._heartbeat_s = self._config.int("heartbeat.interval.ms") / 1000
         self._next_heartbeat = self._monotonic() + self._heartbeat_s
@@ -103,9 +105,10 @@ class PostgresSourceTask(SourceTask):
 
     def commit(self) -> None:
         """Confirm what was polled: it is durable now."""
+        self._durable_lsn = max(self._durable_lsn, self._polled_lsn)
         session = self._session
-        if session is not None and session.changes is not None and self._polled_lsn > session.replication.confirmed:
-            session.replication.confirm(self._polled_lsn)
+        if session is not None and session.changes is not None and self._durable_lsn > session.replication.confirmed:
+            session.replication.confirm(self._durable_lsn)
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -189,6 +192,7 @@ class PostgresSourceTask(SourceTask):
         if slot is not None:
             session.database.drop_slot()
         lsn, text = session.replication.create_slot(self._config.slot)
+        self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
             timeline=timeline,
@@ -231,7 +235,10 @@ class PostgresSourceTask(SourceTask):
             session.database.query,
             json=self.context.serialized_json,
         )
-        session.replication.start(self._config.slot, offset.commit_lsn, self._config.publication)
+        # What was handed out and is not published yet must not be confirmed by a new connection.
+        session.replication.start(
+            self._config.slot, offset.commit_lsn, self._config.publication, confirmed=self._durable_lsn
+        )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
         if session.snapshot is not None:
@@ -281,8 +288,8 @@ class PostgresSourceTask(SourceTask):
         if not records:
             self._idle(session, changes)
         records.extend(self._heartbeat(changes))
-        self._offset = changes.offset
-        self._polled_lsn = changes.offset.commit_lsn
+        if records:
+            self._hand_out(changes.offset)
         if not changes.in_transaction:
             self._end_transaction()
         behind_us = int(self._wall_clock() * 1_000_000) - changes.offset.commit_us if records else 0
@@ -299,7 +306,7 @@ class PostgresSourceTask(SourceTask):
         self._next_idle = now + self._idle_s
         moved = changes.idle(session.replication.sent_up_to)
         if moved or before > session.replication.confirmed:
-            self._offset = changes.offset
+            self._hand_out(changes.offset)
             self._publish_position()
 
     def _heartbeat(self, changes: ChangeReader) -> list[SourceRecord]:
@@ -318,6 +325,14 @@ class PostgresSourceTask(SourceTask):
                 value={"ts_ms": int(self._wall_clock() * 1000)},
             )
         ]
+
+    def _hand_out(self, offset: StreamOffset) -> None:
+        """Records up to an offset, or the offset itself, are handed out: a new connection goes on behind them.
+
+        What a poll has read when it fails is not handed out, and comes again.
+        """
+        self._offset = dataclasses.replace(offset)
+        self._polled_lsn = offset.commit_lsn
 
     def _publish_position(self) -> None:
         assert self._offset is not None
