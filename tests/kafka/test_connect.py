@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.unit.connect import connectors
 from tests.unit.connect.connectors import LedgerSink, LedgerTask, NumberSource
 
 from hayase.connect.generations import SupersededError
+from hayase.connect.worker import ConnectWorker
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
 from hayase.testing.connect import ConnectorTestDriver
@@ -67,3 +72,38 @@ def test_a_sink_writes_each_record_once(log: Log, worker: dict[str, str]) -> Non
         sink.run_to_end()
         sink.stop()
     assert LedgerTask.rows == ["a", "b"]
+
+
+def test_a_worker_runs_connectors_of_both_kinds_and_goes_on_after_a_restart(
+    broker: KafkaBroker, worker: dict[str, str], tmp_path: Path
+) -> None:
+    name = worker["group.id"]
+    storage = {f"{kind}.storage.topic": f"{kind}-{name}" for kind in ("config", "status")}
+    props = {**worker, **storage, "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    log = LogConfig("kafka", broker.bootstrap_servers)
+    lines, database = tmp_path / "lines.txt", tmp_path / "lines.db"
+    lines.write_text("".join(f"line {number}\n" for number in range(50)))
+    hoist = {"transforms": "hoist", "transforms.hoist.type": "HoistField$Value", "transforms.hoist.field": "line"}
+
+    def wait_for(count: int) -> list[str]:
+        deadline = time.monotonic() + 120
+        rows: list[str] = []
+        while len(rows) < count and time.monotonic() < deadline:
+            time.sleep(0.2)
+            with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(database)) as opened:
+                rows = [line for (line,) in opened.execute("SELECT line FROM lines ORDER BY rowid")]
+        return rows
+
+    with ConnectWorker(log, props) as running:
+        running.herder.create(
+            {"name": f"in-{name}", "connector.class": "FileStreamSource", "file": str(lines), "topic": f"lines-{name}"}
+        )
+        sink = {"connector.class": "SqliteSink", "topics": f"lines-{name}", "connection.path": str(database), **hoist}
+        table = {"collection.name.format": "lines", "auto.create": "true"}
+        running.herder.create({"name": f"out-{name}", **sink, **table})
+        assert wait_for(50) == [f"line {number}" for number in range(50)]
+    with lines.open("a") as more:
+        more.writelines(f"line {number}\n" for number in range(50, 60))
+    with ConnectWorker(log, props) as running:
+        assert wait_for(60) == [f"line {number}" for number in range(60)], running.herder.status(f"out-{name}")
+        assert running.herder.topics(f"in-{name}") == {f"in-{name}": {"topics": [f"lines-{name}"]}}

@@ -9,8 +9,9 @@ import pytest
 from tests.postgres.capture import Capture, values
 
 from hayase.connect.converters.json_converter import JsonConverter
-from hayase.connect.exceptions import ConnectError
+from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.postgres.connector import PostgresConnector
+from hayase.connect.postgres.replication import ReplicationConnection
 from hayase.connect.schema import validate_value
 from hayase.testing.postgres_server import PostgresServer
 
@@ -415,3 +416,28 @@ def test_heartbeats_are_written_while_nothing_happens(postgres_server: PostgresS
         connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
     capture.until(2)
     assert {record.topic for record in capture.records} == {"__debezium-heartbeat.shop"}
+
+
+def test_what_was_read_when_the_connection_broke_is_read_again(
+    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = Capture(postgres_server, database)
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        capture.until_snapshot_is_done()
+        connection.execute("INSERT INTO t VALUES (0)")
+        capture.until(1)
+        receive, received = ReplicationConnection.receive, []
+
+        def breaks_once(stream: ReplicationConnection) -> Any:
+            message = receive(stream)
+            if message is not None:
+                received.append(message)
+                if len(received) == 5:
+                    raise RetriableError("DATABASE_UNREACHABLE", "the connection broke")
+            return message
+
+        monkeypatch.setattr(ReplicationConnection, "receive", breaks_once)
+        connection.execute("INSERT INTO t SELECT generate_series(1, 5)")
+        capture.until(6)
+    assert ops(capture.records) == [("c", number) for number in range(6)]

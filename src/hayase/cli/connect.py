@@ -16,7 +16,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
 
-_LOG_KEYS = ("log.dir", "bootstrap.servers")
+_LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format")
 
 
 def connect(
@@ -57,8 +57,9 @@ def connect(
         settings["listeners"] = listen
     if plugin_path:
         settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
-    configure_logging(form="text", level="WARNING")
-    log = log_config(StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)}))
+    of_log = StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)})
+    configure_logging(form=of_log.log_format or "text", level=of_log.log_level or "INFO", secrets=of_log.secrets)
+    log = log_config(of_log)
     props = {name: str(value) for name, value in settings.items() if name not in _LOG_KEYS}
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

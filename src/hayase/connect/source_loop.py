@@ -192,6 +192,7 @@ class SourceTaskLoop:
         self._sleep = sleep
         self._buffer_bytes = buffer_bytes
         self._topic_seen = topic_seen
+        self._seen: set[str] = set()
         self._open = SourceBuffer()  # of a transaction that has not ended
         self._sealed = SourceBuffer()  # of transactions that have, and can be published
         self._begun_ms: int | None = None
@@ -328,8 +329,11 @@ class SourceTaskLoop:
         sealed.close_rows()
         if not sealed.offsets:  # records whose offset comes later are published with it, or polled again
             return False
-        for topic in self._topics.ensure(sealed.topics()):
-            self._topic_seen(topic)
+        self._topics.ensure(sealed.topics())
+        for topic in sealed.topics():
+            if topic not in self._seen:
+                self._seen.add(topic)
+                self._topic_seen(topic)
         try:
             self._publisher.publish(sealed.batches, sealed.offsets)
         except UnknownTopicError:  # it was deleted since this task wrote to it

@@ -87,16 +87,16 @@ class SourceTopics:
         self._known: set[str] = set()
         self._limits: dict[str, int] = {}
 
-    def ensure(self, topics: list[str]) -> list[str]:
-        """Make those that are missing; returns the topics that this task has not written to before."""
-        new = [topic for topic in dict.fromkeys(topics) if topic not in self._known]
-        for topic in new:
+    def ensure(self, topics: list[str]) -> None:
+        """Make those that are missing."""
+        for topic in dict.fromkeys(topics):
+            if topic in self._known:
+                continue
             group = next((each for each in self._groups if each.matches(topic)), TopicGroup())
             if not self._log.describe([topic]):
                 ensure_topic(self._log, topic, group.partitions or 1, group.config)
                 _LOG.info("made the topic %s with %d partitions", topic, group.partitions or 1)
             self._known.add(topic)
-        return new
 
     def limit(self, topic: str) -> int:
         """How large a record of a topic may be (`max.message.bytes`); makes the topic if it does not exist."""

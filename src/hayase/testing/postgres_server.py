@@ -30,7 +30,7 @@ _ARCHIVE = "postgres-linux-x86_64.txz"
 USER = "postgres"
 PASSWORD = "not-a-secret"
 _UNPRIVILEGED = 65534
-"""The user `nobody`: PostgreSQL refuses to run as root."""
+"""The user without privileges that Unix systems have: PostgreSQL refuses to run as root."""
 _LOG_TAIL_LINES = 15
 _CHILDREN_S = 20.0
 _SETTINGS = {
@@ -76,7 +76,7 @@ class PostgresServer:
     """PostgreSQL on 127.0.0.1 and a free port, with `wal_level=logical`, in a folder of its own.
 
     A context manager: entering starts it, leaving stops it and removes its data. It ends when the process that started
-    it ends, however that happens. A process of root runs it as the user `nobody`. Not thread-safe.
+    it ends, however that happens. A process of root runs it as the user 65534. Not thread-safe.
 
     Example:
         with PostgresServer() as server:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,3 +72,15 @@ def test_a_worker_that_is_not_there_is_said_to_be_away(capsys: pytest.CaptureFix
 def test_the_plugins_of_a_worker_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["connectors", "plugins", "-u", url]) == 0
     assert "TRANSACTIONAL" in capsys.readouterr().out
+
+
+def test_the_command_connect_runs_connectors_until_it_is_told_to_stop(tmp_path: Path, file: Path) -> None:
+    command = [sys.executable, "-m", "hayase", "connect", str(file), "--log-dir", str(tmp_path / "log")]
+    options = ["--listen", "http://127.0.0.1:0", "-c", "value.converter=StringConverter"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        url = next(line.split("REST at ")[1].split()[0] for line in process.stderr if "REST at" in line)
+        assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(60) == 0

@@ -1,4 +1,4 @@
-"""The default converter of headers: text from which the type can be told."""
+"""The default converter of headers: text that shows its type."""
 
 from __future__ import annotations
 

@@ -64,7 +64,6 @@ def _define() -> ConfigDef:
         matching(r"[a-z0-9_]{1,63}", "up to 63 lower-case letters, digits and underscores are allowed"),
         medium, "The replication slot; made if it is not there.",
     )  # fmt: skip
-    add("slot.drop.on.stop", flag, False, None, medium, "Whether the slot is dropped when the connector is deleted.")
     add("publication.name", text, "dbz_publication", required, medium, "The publication whose tables are captured.")
     add(
         "publication.autocreate.mode", text, "all_tables", one_of("disabled", "all_tables", "filtered"), medium,

@@ -88,7 +88,7 @@ class Database:
         """Check that changes can be captured at all.
 
         Raises:
-            ConnectError: `WAL_LEVEL`, `STANDBY`, `MISSING_PRIVILEGE`: with what mends it.
+            ConnectError: `WAL_LEVEL`, `STANDBY`, `MISSING_PRIVILEGE`: with the statement that corrects it.
         """
         if self.version < 130000:
             raise ConnectError(
@@ -218,7 +218,7 @@ class Database:
         """Check that changes say which row they are about.
 
         Raises:
-            ConnectError: `NO_REPLICA_IDENTITY`, with the statement that mends it.
+            ConnectError: `NO_REPLICA_IDENTITY`, with the statement that corrects it.
         """
         without = [table for table in tables if table.identity != "f" and not table.identity_key]
         if without:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 
-import hayase
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.catalog import Table
 from hayase.connect.postgres.column_types import ColumnType, ColumnTypes
@@ -223,7 +223,7 @@ class TableEvents:
 @cache
 def _version() -> str:
     # Each look at it reads the metadata of the package.
-    return str(hayase.__version__)
+    return metadata.version("hayase")
 
 
 def source_block(config: CaptureConfig, position: Position, namespace: str, table: str) -> Row:

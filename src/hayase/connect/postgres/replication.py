@@ -123,16 +123,14 @@ class ReplicationConnection:
             self.query("COMMIT")
         return parse_lsn(str(rows[0][1])), str(snapshot)
 
-    def start(self, slot: str, lsn: int, publication: str, *, messages: bool) -> None:
-        """Begin to receive the changes of a publication behind a position."""
-        options = [f"proto_version '1', publication_names {literal(quoted(publication))}"]
-        if messages:
-            options.append("messages 'true'")
-        sql = f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {format_lsn(lsn)} ({', '.join(options)})"
+    def start(self, slot: str, lsn: int, publication: str, *, confirmed: int) -> None:
+        """Begin to receive the changes of a publication behind a position; `confirmed` is durable here, 0: nothing."""
+        options = f"proto_version '1', publication_names {literal(quoted(publication))}"
+        sql = f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {format_lsn(lsn)} ({options})"
         result = self._connection.exec_(sql.encode())
         if result.status != self._pq.ExecStatus.COPY_BOTH:
             raise self._refused(sql, result)
-        self.confirmed = lsn
+        self.confirmed = confirmed
         self._connection.nonblocking = 1
 
     def receive(self) -> WalMessage | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -23,7 +24,6 @@ from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
 _NO_SNAPSHOT = ("no_data", "never")
-_MESSAGES_VERSION = 140000
 _STOP_S = 10.0
 _Records = list[SourceRecord | SerializedRecords]
 
@@ -76,6 +76,7 @@ class PostgresSourceTask(SourceTask):
         reader = self.context.offset_storage_reader
         stored = reader.offset(self._partition)
         self._offset = None if stored is None else StreamOffset.from_offset(stored)
+        self._durable_lsn = 0 if self._offset is None else self._offset.commit_lsn
         self._progress = SnapshotProgress.load(self._config.prefix, reader.offsets())
         self._heartbeat_s = self._config.int("heartbeat.interval.ms") / 1000
         self._next_heartbeat = self._monotonic() + self._heartbeat_s
@@ -104,9 +105,10 @@ class PostgresSourceTask(SourceTask):
 
     def commit(self) -> None:
         """Confirm what was polled: it is durable now."""
+        self._durable_lsn = max(self._durable_lsn, self._polled_lsn)
         session = self._session
-        if session is not None and session.changes is not None and self._polled_lsn > session.replication.confirmed:
-            session.replication.confirm(self._polled_lsn)
+        if session is not None and session.changes is not None and self._durable_lsn > session.replication.confirmed:
+            session.replication.confirm(self._durable_lsn)
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -177,7 +179,7 @@ class PostgresSourceTask(SourceTask):
         )
 
     def _begin(self, session: _Session, system_id: str, timeline: int) -> Snapshot | None:
-        """Begin anew, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
+        """Begin, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
         wants_rows = self._config.string("snapshot.mode") not in _NO_SNAPSHOT
         slot = session.database.slot()
         if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
@@ -190,6 +192,7 @@ class PostgresSourceTask(SourceTask):
         if slot is not None:
             session.database.drop_slot()
         lsn, text = session.replication.create_slot(self._config.slot)
+        self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
             timeline=timeline,
@@ -232,11 +235,9 @@ class PostgresSourceTask(SourceTask):
             session.database.query,
             json=self.context.serialized_json,
         )
+        # What was handed out and is not published yet must not be confirmed by a new connection.
         session.replication.start(
-            self._config.slot,
-            offset.commit_lsn,
-            self._config.publication,
-            messages=session.database.version >= _MESSAGES_VERSION,
+            self._config.slot, offset.commit_lsn, self._config.publication, confirmed=self._durable_lsn
         )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
@@ -287,8 +288,8 @@ class PostgresSourceTask(SourceTask):
         if not records:
             self._idle(session, changes)
         records.extend(self._heartbeat(changes))
-        self._offset = changes.offset
-        self._polled_lsn = changes.offset.commit_lsn
+        if records:
+            self._hand_out(changes.offset)
         if not changes.in_transaction:
             self._end_transaction()
         behind_us = int(self._wall_clock() * 1_000_000) - changes.offset.commit_us if records else 0
@@ -297,7 +298,7 @@ class PostgresSourceTask(SourceTask):
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:
-        """Move on while only others write, or the server would keep its log for ever."""
+        """Move on while only others write, or the server would keep its log forever."""
         before = changes.offset.commit_lsn
         now = self._monotonic()
         if now < self._next_idle:
@@ -305,7 +306,7 @@ class PostgresSourceTask(SourceTask):
         self._next_idle = now + self._idle_s
         moved = changes.idle(session.replication.sent_up_to)
         if moved or before > session.replication.confirmed:
-            self._offset = changes.offset
+            self._hand_out(changes.offset)
             self._publish_position()
 
     def _heartbeat(self, changes: ChangeReader) -> list[SourceRecord]:
@@ -324,6 +325,14 @@ class PostgresSourceTask(SourceTask):
                 value={"ts_ms": int(self._wall_clock() * 1000)},
             )
         ]
+
+    def _hand_out(self, offset: StreamOffset) -> None:
+        """Records up to an offset, or the offset itself, are handed out: a new connection goes on behind them.
+
+        What a poll has read when it fails is not handed out, and comes again.
+        """
+        self._offset = dataclasses.replace(offset)
+        self._polled_lsn = offset.commit_lsn
 
     def _publish_position(self) -> None:
         assert self._offset is not None

@@ -1,4 +1,4 @@
-"""Single message transforms, one a module, under the names of Kafka's and Debezium's classes."""
+"""Single message transforms, one a module, named as the classes of Kafka and Debezium."""
 
 from __future__ import annotations
 
