@@ -198,7 +198,8 @@ def page(name: str) -> str:
     config = json.dumps({"name": slug(name), "config": example}, indent=2)
     body = "\n".join(textwrap.wrap(said, 120, break_long_words=False, break_on_hyphens=False))
     return (
-        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. Class: `{plugin.aliases[1]}`, in full\n"
+        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. Class: "
+        f"`{plugin.aliases[1]}`, in full\n"
         f"`{plugin.name}`.\n\n{body}\n\nGuarantee: {guarantee}.\n\n```json\n{config}\n```\n\n## Keys\n\n"
         f"{table(cls.config())}\nKeys that all connectors take: [common keys](common-keys.md).\n"
     )

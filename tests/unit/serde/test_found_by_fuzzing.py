@@ -58,7 +58,6 @@ def test_an_avro_decimal_of_more_digits_than_its_precision_is_refused_not_rounde
     refused_in_both_forms(serde, written(schema, b"\x06\x01\x86\x9f"))  # 999.99
 
 
-
 @pytest.mark.parametrize("number", [4, 83, 255])
 def test_a_subscription_with_an_unknown_instruction_is_refused(number: int) -> None:
     refused_in_both_forms(SubscriptionSerde(Serdes.string()), packed(number, 1, b"d", b"key"))

@@ -107,8 +107,8 @@ class ForeignKeySubscribeColumns(ColumnNode):
         if isinstance(extractor, pl.Expr):
             return evaluate(rows, lambda part: part.select(ROW, extractor.alias(KEY)), ctx)
         if isinstance(extractor, VectorizedFunction):
-            results = results_of(extractor, self.name, ctx, rows)
-            return rows.select(ROW).with_columns(keys_of(results, extractor.schema))
+            extracted = results_of(extractor, self.name, ctx, rows)
+            return rows.select(ROW).with_columns(keys_of(extracted, extractor.schema))
         arguments = record_keys(rows, self._edge), record_values(rows, self._edge)
         kept, results = call_each(rows.select(ROW, *order_columns(rows)), arguments, extractor, ctx)
         return with_keys(kept, results, self._foreign, ctx).select(ROW, KEY)
