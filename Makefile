@@ -6,8 +6,8 @@ STAMP := $(VENV)/.ready
 # Marks of tests that start servers or processes. Those with Spark fill the machine by themselves: one after the other.
 # The others leave cores idle: on all cores, a file on one, so that its servers are started once.
 SPARK := spark
-SERVERS := (kafka or s3 or crash) and not spark
-NEITHER := not (spark or kafka or s3 or crash)
+SERVERS := (kafka or s3 or postgres or crash) and not spark
+NEITHER := not (spark or kafka or s3 or postgres or crash)
 ALL_CORES := -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
