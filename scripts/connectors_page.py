@@ -68,8 +68,8 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "carries "
             "the idempotency header, or is a CloudEvent, makes one record however often it comes, also over a "
             "crash; the "
-            'repeat is answered 200 with `"repeated": true`. 401: the signature is missing, wrong or old; 413 "
-            "and 400: the '
+            'repeat is answered 200 with `"repeated": true`. 401: the signature is missing, wrong or old; '
+            "413 and 400: the "
             "body; 429: the queue is full; 503: not durable within `answer.timeout.ms`, repeat it. Requests without "
             "a name "
             "come at least once, since a client that got no answer repeats them."
@@ -208,7 +208,8 @@ def page(name: str) -> str:
     config = json.dumps({"name": slug(name), "config": example}, indent=2)
     body = "\n".join(textwrap.wrap(said, 120, break_long_words=False, break_on_hyphens=False))
     return (
-        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. Class: `{plugin.aliases[1]}`, in full\n"
+        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. "
+        f"Class: `{plugin.aliases[1]}`, in full\n"
         f"`{plugin.name}`.\n\n{body}\n\nGuarantee: {guarantee}.\n\n```json\n{config}\n```\n\n## Keys\n\n"
         f"{table(cls.config())}\nKeys that all connectors take: [common keys](common-keys.md).\n"
     )
