@@ -68,7 +68,8 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "carries "
             "the idempotency header, or is a CloudEvent, makes one record however often it comes, also over a "
             "crash; the "
-            'repeat is answered 200 with `"repeated": true`. 401: the signature is missing, wrong or old; 413 and 400: the '
+            'repeat is answered 200 with `"repeated": true`. 401: the signature is missing, wrong or old; '
+            "413 and 400: the "
             "body; 429: the queue is full; 503: not durable within `answer.timeout.ms`, repeat it. Requests without "
             "a name "
             "come at least once, since a client that got no answer repeats them."
@@ -147,7 +148,16 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "postgres-sink": (
         "Rows of a PostgreSQL database, written by COPY. Debezium's envelopes are taken for the rows that they hold.",
-        {"connector.class": "PostgresSink", "topics": "sales"},
+        {
+            "connector.class": "PostgresSink",
+            "topics": "sales",
+            "connection.url": "postgresql://localhost:5432/shop",
+            "connection.username": "shop",
+            "connection.password": "${env:PGPASSWORD}",
+            "auto.create": "true",
+            "insert.mode": "upsert",
+            "primary.key.mode": "record_key",
+        },
     ),
 }
 """What a page says first, and its example."""
@@ -198,8 +208,8 @@ def page(name: str) -> str:
     config = json.dumps({"name": slug(name), "config": example}, indent=2)
     body = "\n".join(textwrap.wrap(said, 120, break_long_words=False, break_on_hyphens=False))
     return (
-        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. Class: "
-        f"`{plugin.aliases[1]}`, in full\n"
+        f"# {title[0].upper()}{title[1:]}\n\nMade by `scripts/connectors_page.py`. "
+        f"Class: `{plugin.aliases[1]}`, in full\n"
         f"`{plugin.name}`.\n\n{body}\n\nGuarantee: {guarantee}.\n\n```json\n{config}\n```\n\n## Keys\n\n"
         f"{table(cls.config())}\nKeys that all connectors take: [common keys](common-keys.md).\n"
     )
@@ -223,7 +233,7 @@ def common_page() -> str:
         "`config.providers.file.param.allowed.paths`, `config.providers.dir.param.allowed.paths` (folders) and\n"
         "`config.providers.env.param.allowlist.pattern` (a regular expression) say which references connectors may "
         "use;\n"
-        "none unless given.\n"
+        "use; none unless given.\n"
     )
 
 
