@@ -9,7 +9,7 @@ from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.plan import BundlePlan, Plan, SubtopologyPlan, TaskPlan
 from hayase.topology import operators as op
-from hayase.topology.graph import SubTopology
+from hayase.topology.graph import SubTopology, kept_id
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import Topology
 
@@ -58,7 +58,7 @@ def check_sinks(topology: Topology, known: Container[str]) -> None:
 
 def global_subtopology_id(topology: Topology, position: int) -> str:
     """Id of the sub-topology of a global table, by its position among them."""
-    return topology.kept_id(f"global{position}")
+    return kept_id(topology, f"global{position}")
 
 
 def subtopologies_by_id(topology: Topology) -> dict[str, SubTopology]:

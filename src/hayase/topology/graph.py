@@ -134,15 +134,12 @@ class TopologyGraph:
         groups = self._groups
         return tuple(
             SubTopology(
-                int(self.kept_id(str(number))), tuple(node for node in self.nodes if groups[node.name] is groups[first])
+                int(kept_id(self, str(number))),
+                tuple(node for node in self.nodes if groups[node.name] is groups[first]),
             )
             for first, number in self._numbers.items()
             if first in groups
         )
-
-    def kept_id(self, natural: str) -> str:
-        """The id of a sub-topology or global table in the checkpoint, by the one that the builder gives."""
-        return natural if self.kept is None else self.kept.ids.get(natural, natural)
 
     @cached_property
     def global_table_ids(self) -> Mapping[str, int]:
@@ -200,6 +197,11 @@ class TopologyGraph:
         for name, value in changes.items():
             setattr(self, name, value)
         self.__post_init__()
+
+
+def kept_id(topology: TopologyGraph, natural: str) -> str:
+    """The id of a sub-topology or global table in the checkpoint, by the one that the builder gives."""
+    return natural if topology.kept is None else topology.kept.ids.get(natural, natural)
 
 
 def tables_without(topology: TopologyGraph, gone: Collection[str]) -> tuple[GlobalTable, ...]:
