@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -28,6 +29,7 @@ from hayase.testing.topics import RawRecord
 
 _WITH_REGISTRY = ("AVRO", "PROTOBUF", "JSON_SR")
 _TOPIC = "KAFKA_TOPIC"
+_KEY_IN_JSON_SR = re.compile(r"(?<!VALUE_)FORMAT\s*=\s*'JSON_SR'")
 
 
 class RemoteRegistry(SchemaRegistry):
@@ -84,6 +86,10 @@ def _runs_alike(case: Case) -> bool:
     if not all(schema is None or isinstance(schema, dict) for schema in schemas):
         return False  # Apicurio does not see what kind of schema a bare type is
     texts = " ".join(case.statements).upper()
+    if case.file.startswith("fk-"):
+        return False  # answers of the other table that come too late are dropped: an epoch has fewer results
+    if "JSON_SR" in texts and (_KEY_IN_JSON_SR.search(texts) or "WRAP_SINGLE_VALUE" in texts):
+        return False  # Apicurio does not see what kind of schema a bare type is
     if any(
         word in texts
         for word in ("EMIT FINAL", "BAD_UDF", "ROWOFFSET", "ROWTIME", "OR REPLACE", "DROP ", "RANDOM(", "UUID(")
