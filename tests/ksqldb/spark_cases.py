@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -28,6 +29,7 @@ from hayase.testing.topics import RawRecord
 
 _WITH_REGISTRY = ("AVRO", "PROTOBUF", "JSON_SR")
 _TOPIC = "KAFKA_TOPIC"
+_KEY_IN_JSON_SR = re.compile(r"(?<!VALUE_)FORMAT\s*=\s*'JSON_SR'")
 
 
 class RemoteRegistry(SchemaRegistry):
@@ -80,7 +82,14 @@ def _runs_alike(case: Case) -> bool:
         return False
     if any(topic.get(f"{side}SchemaId") is not None for topic in case.topics for side in ("key", "value")):
         return False  # a server gives its own ids
+    schemas = (topic.get(f"{side}Schema") for topic in case.topics for side in ("key", "value"))
+    if not all(schema is None or isinstance(schema, dict) for schema in schemas):
+        return False  # Apicurio does not see what kind of schema a bare type is
     texts = " ".join(case.statements).upper()
+    if case.file.startswith("fk-"):
+        return False  # answers of the other table that come too late are dropped: an epoch has fewer results
+    if "JSON_SR" in texts and (_KEY_IN_JSON_SR.search(texts) or "WRAP_SINGLE_VALUE" in texts):
+        return False  # Apicurio does not see what kind of schema a bare type is
     if any(
         word in texts
         for word in ("EMIT FINAL", "BAD_UDF", "ROWOFFSET", "ROWTIME", "OR REPLACE", "DROP ", "RANDOM(", "UUID(")
@@ -187,10 +196,14 @@ def _fill(made: RunningCase, log: Log) -> None:
 
 
 def _problem(made: RunningCase, log: Log) -> str | None:
+    """What is wrong with the records of a case, those of each key in order: shuffles keep no order between keys."""
     for topic in {record.topic for record in made.case.outputs}:
-        made.session.log[topic] = list(_records(log, topic))
+        made.session.log[topic] = sorted(_records(log, topic), key=lambda record: record.key or b"")
+    codecs = Codecs(made.session)
+    expected = sorted(made.case.outputs, key=lambda record: codecs.encode(record).key or b"")
+    made.case = replace(made.case, outputs=expected)
     # Kafka's client takes a time of 0 for none: the log writes 1
-    problem = wrong_output(made.case, made.session, Codecs(made.session), any_zero_time=True)
+    problem = wrong_output(made.case, made.session, codecs, any_zero_time=True)
     return None if problem is None else f"{made.case.id}: {problem}"
 
 
