@@ -22,7 +22,7 @@ from hayase.app.sql_records import (
     check_unchanged_or_replaceable,
     remember,
 )
-from hayase.app.sql_settings import query_settings
+from hayase.app.sql_settings import logged_query_settings
 from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.compiler.options import log_config
@@ -41,12 +41,7 @@ from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.settings import OF_STREAMS
-from hayase.sql.statements.processing_log import (
-    makes_processing_log_topic,
-    processing_log_size,
-    processing_log_stream,
-    processing_log_topic,
-)
+from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import QueryKind
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
@@ -233,17 +228,7 @@ class SqlProgram:
                 )
             self.queries[name] = query
             self._statements[name] = parsed
-            self._settings[name] = self._topology_settings()
-
-    def _topology_settings(self) -> dict[str, object]:
-        """What the settings that count now are for a topology."""
-        given = self.engine.settings
-        settings = query_settings(given, self._of_queries)
-        log = processing_log_topic(given)
-        if makes_processing_log_topic(given) or self._topics.partitions(log) is not None:
-            settings.setdefault("processing.log.topic.name", log)
-            self._topics.create(log, *processing_log_size(given))
-        return settings
+            self._settings[name] = logged_query_settings(self.engine.settings, self._of_queries, self._topics)
 
     def _check_changes(self) -> None:
         """Compare the queries with those of the last run; raises StatementError `CANNOT_REPLACE`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from hayase.app.sql_settings import query_settings
+from hayase.app.sql_settings import logged_query_settings
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
@@ -27,9 +27,12 @@ from hayase.server.push.running import PushQueries
 from hayase.server.security.users import Users
 from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
+from hayase.sql.ast.statements import CreateSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.statements.processing_log import processing_log_stream
 from hayase.storage.posix_blobs import PosixBlobs
 
 
@@ -81,7 +84,7 @@ def _opened(
     command_log = CommandLog(log, settings.command_topic, now_ms, settings.backup_folder)
 
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
-        return query_settings(given, settings.topologies)
+        return logged_query_settings(given, settings.topologies, topics)
 
     commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
     context = ServerContext(
@@ -99,8 +102,20 @@ def _opened(
         users=users,
     )
     commands.recover()
+    _add_processing_log(commands)
     host.start()
     return context
+
+
+def _add_processing_log(commands: CommandExecutor) -> None:
+    """Make the processing log a stream, if the settings want one and it is not there."""
+    text = processing_log_stream(commands.engine.settings)
+    if text is None or commands.problem is not None:
+        return
+    parsed = parse_statement(text)
+    assert isinstance(parsed.statement, CreateSource)
+    if commands.engine.catalog.find(parsed.statement.name) is None:
+        commands.execute(parsed, {})
 
 
 def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:

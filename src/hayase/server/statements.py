@@ -25,7 +25,7 @@ from hayase.sql.settings import plain_setting_name, warning_of
 
 _COMMANDS = (
     ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.DropSource, ast.AlterSource, ast.CreateType,
-    ast.DropType, ast.QueryControl,
+    ast.DropType, ast.CreateFunction, ast.DropFunction, ast.QueryControl,
 )  # fmt: skip
 _QUERIES = (ast.SelectQuery, ast.PrintTopic)
 _SUBSTITUTION = "ksql.variable.substitution.enable"
@@ -103,7 +103,8 @@ class StatementService:
             if isinstance(parsed.statement, _QUERIES):
                 raise StatementFailedError(_is_a_query(parsed), parsed.text, [])
             if isinstance(parsed.statement, (*_COMMANDS, ast.InsertValues)):
-                check_role(request.role, Role.WRITE)
+                runs_python = isinstance(parsed.statement, ast.CreateFunction)
+                check_role(request.role, Role.ADMIN if runs_python else Role.WRITE)
         if len(statements) > 1:
             self._check_all(statements, _Session(dict(overrides), Variables(dict(variables))))
         return self._execute_all(statements, _Session(overrides, variables))
@@ -274,6 +275,10 @@ def _nothing_to_do(statement: ast.Statement, engine: SqlEngine) -> str | None:
             return f"Source `{name}` does not exist."
         case ast.CreateType(name, _, True) if name in engine.catalog.types:
             return f"{name} is already registered with type {engine.catalog.types[name]}"
+        case ast.CreateFunction(name) if statement.if_not_exists and engine.functions.kind(name) is not None:
+            return f"Function {name} already exists."
+        case ast.DropFunction(name, True) if engine.functions.kind(name) is None:
+            return f"Function {name} does not exist."
         case ast.DropType(name, True) if name not in engine.catalog.types:
             return f"Type '{name}' does not exist"
     return None

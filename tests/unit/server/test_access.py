@@ -74,6 +74,8 @@ def test_roles_bound_what_a_user_may_do(tmp_path: Path) -> None:
         assert (denied.status_code, denied.json()["error_code"]) == (403, 40300)
         assert client.post("/inserts-stream", content=b'{"target":"s"}\n', auth=ann).status_code == 403
         assert client.post("/ksql", json={"ksql": STREAM}, auth=bob).status_code == 200
+        function = "CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE PYTHON AS 'x';"
+        assert client.post("/ksql", json={"ksql": function}, auth=bob).status_code == 403
         assert client.post("/ksql/terminate", json={}, auth=bob).status_code == 403
         assert client.post("/ksql/terminate", json={}, auth=eve).status_code == 200
 

@@ -159,6 +159,18 @@ def test_a_damaged_command_topic_degrades_the_server(tmp_path: Path, damage: str
         assert ksql(client, "SHOW STREAMS;")[0]["streams"] == []
 
 
+def test_a_server_whose_log_is_away_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(log: CommandLog) -> list[Command | Outcome]:
+        raise LogError("BROKER_AWAY", "no broker today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CommandLog, "open", away)
+        with pytest.raises(LogError, match="no broker today"):
+            open_server(settings_in(tmp_path))
+    with server_in(tmp_path) as context:
+        assert context.status == "RUNNING"
+
+
 def test_a_backup_brings_the_commands_back(tmp_path: Path) -> None:
     backups = tmp_path / "backup"
     settings = settings_in(tmp_path)
@@ -233,3 +245,45 @@ def test_terminate_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
 def test_read_only_topics_are_not_written(tmp_path: Path) -> None:
     with server_in(tmp_path) as context, pytest.raises(StatementError, match="read-only"):
         execute(context, "CREATE STREAM s (v INT) WITH (kafka_topic='_hayase-x', value_format='JSON', partitions=1);")
+
+
+FUNCTION = "CREATE FUNCTION twice(x INT) RETURNS INT LANGUAGE PYTHON AS 'x * 2';"
+
+
+def test_functions_in_python_need_the_switch_of_the_server_and_are_replayed(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context, pytest.raises(StatementError, match="that is off"):
+        execute(context, FUNCTION)
+    with server_in(tmp_path) as context:
+        response = client_of(context).post(
+            "/ksql", json={"ksql": FUNCTION, "streamsProperties": {"ksql.udfs.python.enabled": "true"}}
+        )
+        assert response.status_code == 400
+    with server_in(tmp_path, ksql_udfs_python_enabled="true") as context:
+        assert execute(context, FUNCTION)[0].id == "function/TWICE/create"
+    with server_in(tmp_path, ksql_udfs_python_enabled="true") as context:
+        assert context.engine.functions.kind("TWICE") is not None
+    with server_in(tmp_path) as context:
+        assert context.engine.functions.kind("TWICE") is None
+        assert context.commands.problem is not None
+        assert "ksql.udfs.python.enabled" in context.commands.problem
+
+
+def test_the_processing_log_is_a_stream_where_the_settings_want_one(tmp_path: Path) -> None:
+    more = {
+        "ksql_logging_processing_stream_auto_create": "true",
+        "ksql_logging_processing_topic_auto_create": "true",
+    }
+    for _ in range(2):
+        with server_in(tmp_path, **more) as context:
+            assert "KSQL_PROCESSING_LOG" in context.engine.catalog.sources
+            assert context.commands.last_sequence == 0
+
+
+def test_a_record_that_cannot_be_read_is_in_the_processing_log(tmp_path: Path) -> None:
+    with server_in(tmp_path, ksql_logging_processing_topic_auto_create="true") as context:
+        execute(context, STREAM + "CREATE STREAM c AS SELECT k, v FROM s;")
+        writer = context.log.writer()
+        writer.append([OutputBatch("s", [b"a"], [b"no JSON"], [0])])
+        writer.close()
+        topic = [TopicPartition("default_ksql_processing_log", 0)]
+        wait_until(lambda: sum(context.log.end_offsets(topic).values()) == 1)

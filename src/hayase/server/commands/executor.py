@@ -12,7 +12,7 @@ from importlib import metadata
 from hayase.core.errors import HayaseError, LogError
 from hayase.core.failpoints import reach
 from hayase.server.commands.log import CommandLog
-from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen
+from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen, damaged
 from hayase.server.commands.statuses import CommandStatus, CommandStatuses, command_id
 from hayase.server.errors import NOT_READY, RequestError
 from hayase.server.hosts.protocol import QueryHost
@@ -101,11 +101,17 @@ class CommandExecutor:
             return self._changed.wait_for(lambda: self.last_sequence >= sequence, timeout_s)
 
     def recover(self) -> None:
-        """Replay the command topic and give its queries to the host. A damaged topic is no error, but a `problem`."""
+        """Replay the command topic and give its queries to the host. A damaged topic is no error, but a `problem`.
+
+        Raises:
+            HayaseError: the log cannot be reached.
+        """
         with self.lock:
             try:
                 self._replay()
-            except HayaseError as error:
+            except LogError as error:
+                if error.condition != "COMMANDS_DAMAGED":
+                    raise
                 self._problem = error.message
                 _LOG.error("the server is DEGRADED: %s", error.message)
             for query in self.engine.queries.values():
@@ -270,7 +276,10 @@ class CommandExecutor:
         outcomes = {record.sequence: record for record in records if isinstance(record, Outcome)}
         for command in records:
             if isinstance(command, Command):
-                self._replay_command(command, outcomes.get(command.sequence))
+                try:
+                    self._replay_command(command, outcomes.get(command.sequence))
+                except HayaseError as error:
+                    raise damaged(f"command {command.sequence} cannot be replayed: {error.message}") from error
 
     def _replay_command(self, command: Command, outcome: Outcome | None) -> None:
         self._next_sequence = command.sequence + 1

@@ -63,6 +63,10 @@ def command_id(statement: ast.Statement) -> str:
             return f"type/{name}/create"
         case ast.DropType(name):
             return f"type/{name}/drop"
+        case ast.CreateFunction(name):
+            return f"function/{name}/create"
+        case ast.DropFunction(name):
+            return f"function/{name}/drop"
         case ast.QueryControl(action, query_id):
             return f"{action.value.lower()}/{query_id or 'ALL'}/execute"
     raise AssertionError(f"{type(statement).__name__} is no command")
