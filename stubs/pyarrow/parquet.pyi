@@ -1,8 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from . import NativeFile, Schema, Table
+from . import NativeFile, RecordBatch, Schema, Table
 
 class Statistics:
     @property
@@ -36,7 +36,10 @@ class FileMetaData:
 
 class ParquetFile:
     def __init__(self, source: object, *, metadata: FileMetaData | None = None, pre_buffer: bool = True) -> None: ...
+    def iter_batches(self) -> Iterator[RecordBatch]: ...
     def read_row_group(self, i: int, columns: Sequence[str] | None = None, use_threads: bool = True) -> Table: ...
+
+def write_table(table: Table, where: object) -> None: ...
 
 class ParquetWriter:
     def __init__(self, where: str | NativeFile, schema: Schema, *, compression: str = "snappy") -> None: ...

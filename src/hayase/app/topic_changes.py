@@ -26,7 +26,8 @@ _LOG = logging.getLogger("hayase.app")
 class TopicChanges:
     """Where the log has new topics, holds the query between epochs and goes on with one that reads them too.
 
-    Kafka Streams does the same by a rebalance. New topics are begun as topics are at a first start.
+    Kafka Streams does the same by a rebalance. Likewise where a run began with the program that is to finish an open
+    epoch: then the one that was started goes on. New topics are begun as topics are at a first start.
 
     Args:
         topology: with its patterns; without any, nothing is ever done.
@@ -80,7 +81,7 @@ class TopicChanges:
         return self._runner.run.control.suspended()
 
     def take(self) -> None:
-        """Go on with the new topics.
+        """Go on with the new topics, or with the program that was started.
 
         Raises:
             TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.

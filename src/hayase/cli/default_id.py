@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from hayase.app.checkpoint import stored_plan
 from hayase.app.plan_switch import check_plan
 from hayase.cli.load import Loaded
 from hayase.compiler.options import configured
@@ -37,24 +38,47 @@ def default_id(loaded: Loaded) -> str:
     return loaded.package if loaded.package and loaded.name in _GENERIC else loaded.name
 
 
+def note_of_earlier_default(loaded: Loaded, config: StreamsConfig) -> str | None:
+    """What a first run under another default says, if another program, or an earlier form of this one, has the old one.
+
+    Args:
+        loaded: the program.
+        config: its settings.
+    """
+    before = _text(loaded.name)
+    if config.application_id != _text(default_id(loaded)) or not _has_state(before, config):
+        return None
+    return (
+        f"this is the first run of {config.application_id!r}; the default application.id of this module was {before!r} "
+        f"in earlier releases, and {config.state_dir} has state of an application of that name, of another topology"
+    )
+
+
 def _check_not_started_as(before: str, loaded: Loaded, settings: Mapping[str, object], config: StreamsConfig) -> None:
-    state = Path(config.state_dir)
-    if not (state / before).is_dir() or (state / config.application_id).is_dir():
+    if not _has_state(before, config):
         return
     config_before = StreamsConfig({_ID: before, **settings})
     blobs = open_blobs(config_before.checkpoint_dir, fsync=False)
-    if blobs.get("plan.json") is None:
+    if stored_plan(blobs) is None:
         return
     try:
         check_plan(blobs, configured(loaded.topology, config_before), config_before)
-    except CheckpointError:  # of another program
+    except CheckpointError:  # of another program: see note_of_earlier_default
         return
     raise ConfigError(
         "APPLICATION_ID_CHANGED",
         f"the default application.id of this module is {config.application_id!r}, the name of its package; it was "
-        f"{before!r} in earlier releases, and this program has state under that id in {state}. Give the id: "
+        f"{before!r} in earlier releases, and this program has state under that id in {config.state_dir}. Give the id: "
         f"`-c application.id={before}` goes on with that state, `-c application.id={config.application_id}` starts "
         "over, with its input read from the beginning",
+    )
+
+
+def _has_state(before: str, config: StreamsConfig) -> bool:
+    """Whether there is state under an earlier default, and none under this one."""
+    state = Path(config.state_dir)
+    return (
+        before != config.application_id and (state / before).is_dir() and not (state / config.application_id).is_dir()
     )
 
 

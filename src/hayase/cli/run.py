@@ -9,7 +9,7 @@ import typer
 
 from hayase.app.app import FINAL, StreamsApp
 from hayase.app.stop_request import StopRequest
-from hayase.cli.default_id import with_default_id
+from hayase.cli.default_id import note_of_earlier_default, with_default_id
 from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.nothing_written import nothing_written
@@ -69,7 +69,7 @@ def run(
         from hayase.runtime.wire.pickling import by_value
 
         by_value(loaded.module)
-    for note in app.config.notes:
+    for note in filter(None, (*app.config.notes, note_of_earlier_default(loaded, app.config))):
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"application {app.config.application_id}, {_place(app.config)}; Ctrl-C stops it")
     if app.config.log_format is None:

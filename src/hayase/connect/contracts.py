@@ -10,11 +10,11 @@ anything else fails the task, unless `errors.tolerance` says otherwise where a s
 
 from __future__ import annotations
 
+import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import metadata
 from typing import ClassVar, NamedTuple, Protocol
 
 from hayase.connect.config.config_def import ConfigDef, ConfigValue
@@ -67,7 +67,7 @@ class Versioned:
 
     def version(self) -> str:
         """Its version; shown by `/connector-plugins`."""
-        return metadata.version("hayase")
+        return importlib.metadata.version("hayase")
 
     @classmethod
     def config(cls) -> ConfigDef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from hayase.log.protocol import Log, LogReader, RecordBatch
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
+_CHECK_S = 1.0
+"""How often an idle task looks whether its topics are still the same."""
 RANGE_RECORDS = 20_000
 """How many offsets one write covers at most, over all partitions."""
 
@@ -144,6 +147,7 @@ class SinkReader:
         self._range_records = range_records
         self._reader: LogReader = log.reader()
         self._timestamp_types: dict[str, str] = {}
+        self._check_at_s = 0.0
 
     def read(self, positions: Mapping[SinkPartition, int], paused: Iterable[TopicPartition] = ()) -> list[SinkRange]:
         """The next range of each partition that has one, sorted by partition.
@@ -152,9 +156,12 @@ class SinkReader:
             SourceRangeLostError: records were deleted before they were read: they expired, or the topic was truncated.
             UnknownTopicError: a topic was deleted or recreated.
         """
-        self._check_topics()
         left = set(paused)
         ends = self._log.end_offsets([TopicPartition(each.topic, each.partition) for each in self._partitions])
+        shrunk = any(ends[TopicPartition(each.topic, each.partition)] < positions[each] for each in self._partitions)
+        if shrunk or time.monotonic() >= self._check_at_s:
+            self._check_topics()
+            self._check_at_s = time.monotonic() + _CHECK_S
         waiting = {
             partition: (positions[partition], ends[TopicPartition(partition.topic, partition.partition)])
             for partition in self._partitions
@@ -165,7 +172,12 @@ class SinkReader:
         ready = {partition: each for partition, each in waiting.items() if each[1] > each[0]}
         self.reporter.raw.clear()
         share = max(1, self._range_records // max(1, len(ready)))
-        return [self.read_range(partition, start, min(end, start + share)) for partition, (start, end) in ready.items()]
+        ranges = [
+            self.read_range(partition, start, min(end, start + share)) for partition, (start, end) in ready.items()
+        ]
+        if ranges:
+            self._check_topics()  # behind the reading: what was read is of the topic that is meant
+        return ranges
 
     def waiting(self, positions: Mapping[SinkPartition, int]) -> int:
         """How many offsets are behind the positions."""

@@ -15,7 +15,8 @@ from hayase.connect.contracts import (
     TransactionContext,
     source_partition_key,
 )
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import Conversion, SerializedRecord
+from hayase.connect.errors import Stage
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.model import (
     RecordMetadata,
@@ -34,6 +35,8 @@ from hayase.core.time import Clock
 _LOG = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
+_OVERHEAD = 100
+"""What a record costs in its topic beside key and value, about."""
 BUFFER_BYTES = 32 << 20
 """How much a task holds in memory between poll and commit."""
 
@@ -230,6 +233,8 @@ class SourceTaskLoop:
     def _add(self, record: SourceRecord) -> None:
         self.metrics.polled += 1
         converted = self._conversion.to_topic(record)
+        if converted is not None and self._too_large(converted, record):
+            converted = None
         if converted is None:
             self.metrics.filtered += 1
             if self._wants_records:
@@ -247,6 +252,22 @@ class SourceTaskLoop:
                 self._abort()
         if self._open.bytes > self._buffer_bytes // 2:
             self._open.spill()
+
+    def _too_large(self, converted: SerializedRecord, record: SourceRecord) -> bool:
+        size = len(converted.key or b"") + len(converted.value or b"") + _OVERHEAD
+        limit = self._topics.limit(converted.topic)
+        if size <= limit:
+            return False
+        error = ConnectError(
+            "RECORD_TOO_LARGE",
+            f"a record of about {size} bytes; max.message.bytes of the topic is {limit}. Raise it, or leave the record "
+            "out with errors.tolerance=all",
+            topic=converted.topic,
+            source_partition=dict(record.source_partition),
+            source_offset=dict(record.source_offset),
+        )
+        self._conversion.policy.fail(Stage.KAFKA_PRODUCE, error, record)
+        return True
 
     def _add_serialized(self, records: SerializedRecords) -> None:
         if self._context.serialized_json is None:

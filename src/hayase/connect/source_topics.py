@@ -13,6 +13,7 @@ from hayase.connect.offsets import ensure_topic
 from hayase.log.protocol import Log
 
 _LOG = logging.getLogger(__name__)
+_NO_LIMIT = 2**31 - 1
 _OWN = ("include", "exclude", "replication.factor", "partitions")
 
 
@@ -84,6 +85,7 @@ class SourceTopics:
         self._log = log
         self._groups = groups
         self._known: set[str] = set()
+        self._limits: dict[str, int] = {}
 
     def ensure(self, topics: list[str]) -> list[str]:
         """Make those that are missing; returns the topics that this task has not written to before."""
@@ -96,6 +98,14 @@ class SourceTopics:
             self._known.add(topic)
         return new
 
+    def limit(self, topic: str) -> int:
+        """How large a record of a topic may be (`max.message.bytes`); makes the topic if it does not exist."""
+        if topic not in self._limits:
+            self.ensure([topic])
+            self._limits[topic] = int(self._log.topic_config(topic).get("max.message.bytes", _NO_LIMIT))
+        return self._limits[topic]
+
     def forget(self) -> None:
         """Look again whether topics exist: one was deleted."""
         self._known.clear()
+        self._limits.clear()

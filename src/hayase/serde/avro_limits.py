@@ -3,9 +3,8 @@
 The decoders are C and Rust. They recurse on the machine's stack, so a value of a recursive schema that is nested deep
 enough kills the process; an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes; a
 record of many such fields behind one byte of a union is as bad; and the time of a decimal grows with the square of its
-length. And the decoders count a negative branch of a union, or symbol of an enum, from the end. Payloads of schemas
-that allow one of these are looked through first, for decimals only if they are long. All others cannot be large without
-being long, nor take long.
+length. Payloads of schemas that allow one of these are looked through first, for decimals only if they are long. All
+others cannot be large without being long, nor take long.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SKIP, _NUMBER, _BYTES, _UNION, _RECORD, _BLOCKS = range(6)
 _EMPTY_VALUES_MAX = 100
 """Values without bytes that are in one value in any case, and need no look."""
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-_NUMBERS = ("int", "long")
+_NUMBERS = ("int", "long", "enum")
 
 Check = Callable[[bytes, int, int], None]
 """Looks through the payload in some bytes from a position on, with the largest number of empty items.
@@ -69,8 +68,7 @@ def payload_check(parsed: AvroType, named: Mapping[str, JsonObject]) -> Check | 
     root = builder.type(parsed)
     builder.measure()
     items = any(each.kind == _BLOCKS and not each.parts[0].least for each in builder.all)
-    choices = any(each.kind == _UNION or (each.kind == _NUMBER and each.size) for each in builder.all)
-    if items or choices or builder.recursive or any(each.empty > _EMPTY_VALUES_MAX for each in builder.all):
+    if items or builder.recursive or any(each.empty > _EMPTY_VALUES_MAX for each in builder.all):
         return lambda data, at, empty_max: _Reading(data, at, empty_max).look_through(root)
     if not any(each.longest for each in builder.all):
         return None
@@ -95,7 +93,7 @@ class _Type:
     """A type as it lies in bytes.
 
     Attributes:
-        size: of a _SKIP; of an enum, how many symbols it has.
+        size: of a _SKIP.
         parts: of all that have some.
         least: bytes that a value has at least.
         empty: values without bytes that a value has in any case.
@@ -149,8 +147,6 @@ class _Builder:
             if schema.get("logicalType") == "decimal" and size > _decimal_bytes(schema):
                 raise ValueError(f"a decimal of {schema['precision']} digits in {size} bytes")
             return self._made(_SKIP, [], size)
-        if kind == "enum":
-            return self._made(_NUMBER, [], len(schema["symbols"]))
         if kind == "array":
             return self._made(_BLOCKS, [self.type(schema["items"])])
         if kind == "map":
@@ -169,7 +165,7 @@ class _Builder:
     def _name(self, name: str) -> _Type:
         schema = self._named[name]
         if schema["type"] not in ("record", "error"):
-            return self.type(schema)
+            return self.type(schema) if schema["type"] == "fixed" else self._plain(schema["type"])
         self.recursive |= name in self._open
         if name not in self._known:
             record_type = self._known[name] = self._made(_RECORD, [])
@@ -229,9 +225,7 @@ class _Reading:
             if times > 1:
                 self._pending.append((current, depth, times - 1))
             if current.kind == _NUMBER:
-                number = self._number()
-                if current.size and not 0 <= number < current.size:
-                    raise ValueError(f"symbol {number} of an enum of {current.size}")
+                self._number()
             elif current.kind == _BYTES:
                 size = self._number()
                 if current.longest and size > current.longest:

@@ -11,7 +11,7 @@ import pytest
 
 from hayase import StreamsApp, StreamsBuilder, StreamsConfig, Topology
 from hayase.app.checkpoint import fix_plan
-from hayase.cli.default_id import with_default_id
+from hayase.cli.default_id import note_of_earlier_default, with_default_id
 from hayase.cli.load import load
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
@@ -224,8 +224,14 @@ def test_state_under_the_id_of_earlier_releases_is_not_left_behind_silently(pack
     assert id_of("visits.app:topology", packages) == "visits"
 
 
-def test_state_of_another_program_under_that_id_is_no_matter(packages: Path) -> None:
+def test_state_of_another_topology_under_that_id_is_a_note_of_the_first_run(packages: Path) -> None:
     other = StreamsBuilder()
     other.stream("elsewhere").to("out")
     keep_plan(packages, other)
     assert id_of("visits.app:topology", packages) == "visits"
+    config = StreamsConfig({"application.id": "visits", "state.dir": str(packages / "state")})
+    note = note_of_earlier_default(load("visits.app:topology"), config)
+    assert note is not None and "was 'app' in earlier releases" in note
+    assert note_of_earlier_default(load("visits.counts:topology"), config) is None
+    (packages / "state" / "visits").mkdir()
+    assert note_of_earlier_default(load("visits.app:topology"), config) is None

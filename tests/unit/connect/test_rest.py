@@ -259,3 +259,11 @@ def test_the_client_kafka_connect_py_works_unchanged(client: httpx2.Client, work
     wait(lambda: states(client, "py"), ("RUNNING", ["RUNNING"]))
     other.delete_connector("py")
     assert client.get("/connectors/py").status_code == 404
+
+
+def test_metrics_are_shown_in_the_format_of_prometheus(client: httpx2.Client) -> None:
+    client.post("/connectors", json=lines("metered"))
+    wait(lambda: states(client, "metered"), ("RUNNING", ["RUNNING"]))
+    text = client.get("/metrics").text
+    assert 'kafka_connect_source_record_poll_total{connector="metered",task="0"} 0.0' in text
+    assert 'kafka_connect_status{connector="metered",state="RUNNING",task="0"} 1.0' in text

@@ -184,3 +184,14 @@ def test_topics_are_made_as_the_connector_says(log: Log) -> None:
 def test_exactly_once_is_refused_where_the_connector_does_not_promise_it(log: Log, exact: str) -> None:
     with pytest.raises(ConfigError, match="exactly-once"):
         driver(log, exact=exact, exactly_once_support="required")
+
+
+def test_a_record_that_is_too_large_for_its_topic_is_left_out_if_that_is_tolerated(log: Log) -> None:
+    log.create_topic("numbers", 1, {"max.message.bytes": "103"})
+    with driver(log, count="11") as connector, pytest.raises(HayaseError, match="Tolerance exceeded"):
+        connector.run_to_end()
+    with driver(log, count="11", errors_tolerance="all") as connector:
+        connector.run_to_end()
+        assert values(connector) == []
+        assert connector.metrics()["total-records-skipped"] == 11
+        assert connector.offsets() == [{"partition": {"part": "0"}, "offset": {"next": 11}}]

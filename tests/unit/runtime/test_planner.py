@@ -86,6 +86,61 @@ def test_an_open_epoch_of_another_plan_or_checkpoint_is_refused(scene: Scene) ->
         assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
 
 
+def test_an_open_epoch_of_a_plan_of_another_number_is_refused_though_its_text_is_the_same(scene: Scene) -> None:
+    scene.put(1)
+    scene.planner().next_epoch(-1)
+    with pytest.raises(CheckpointError, match="plan 0, .*; now 2,") as refused:
+        scene.planner(plan_number=2).next_epoch(-1)
+    assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
+
+
+def test_the_first_epoch_of_another_plan_is_planned_without_input_and_names_it(scene: Scene) -> None:
+    scene.put(1)
+    first = scene.planner()
+    assert first.next_epoch(-1) == 0
+    assert first.next_epoch(0) == 0, "the same plan waits for input"
+    changed = scene.planner(plan_number=1)
+    assert changed.next_epoch(0) == 1
+    record = changed.record(1)
+    assert (record.plan_number, record.records) == (1, 0)
+    assert EpochRecord.from_bytes(record.to_bytes()) == record
+    assert changed.next_epoch(1) == 1
+    assert b"plan_number" not in first.record(0).to_bytes(), "as earlier releases write it"
+
+
+def test_positions_of_topics_that_earlier_plans_read_stay_in_the_records(scene: Scene) -> None:
+    both = dataclasses.replace(scene.app.plan, topics={"in": 2, "other": 2})
+    scene.put(1)
+    writer = scene.log.writer()
+    writer.append([OutputBatch("other", [b"k"], [b"v"], [1])])
+    writer.close()
+    scene.planner(plan=both).next_epoch(-1)
+    scene.planner(plan=both).next_epoch(0)
+    without = scene.planner(plan_number=1, former_topics=frozenset({"other"}))
+    assert without.next_epoch(0) == 1
+    read, kept = without.record(0), without.record(1)
+    assert kept.ranges["other"] == {number: (end, end) for number, (_, end) in read.ranges["other"].items()}
+    assert kept.topic_ids["other"] == read.topic_ids["other"]
+    back = scene.planner(plan=both, plan_number=2)
+    without.next_epoch(1)
+    assert back.next_epoch(1) == 2
+    assert back.record(2).ranges["other"] == kept.ranges["other"]
+
+
+def test_a_program_that_finishes_an_epoch_plans_no_other(scene: Scene) -> None:
+    scene.put(1)
+    scene.planner().next_epoch(-1)
+    scene.put(2)
+    scene.control.request_change(True)
+    finishing = scene.planner(finishes=0, term=1)
+    assert finishing.next_epoch(-1) == 0, "a request to hold does not keep it from its epoch"
+    assert finishing.next_epoch(0) == 0 and finishing.held
+    assert scene.control.suspended()
+    scene.control.request_change(False)
+    assert finishing.next_epoch(0) == 0 and finishing.held
+    assert scene.planner(term=2).next_epoch(0) == 1
+
+
 def test_of_two_planners_that_publish_the_same_epoch_one_adopts_the_others(scene: Scene) -> None:
     scene.put(1)
     first, second = scene.planner(), scene.planner()

@@ -58,25 +58,6 @@ def test_an_avro_decimal_of_more_digits_than_its_precision_is_refused_not_rounde
     refused_in_both_forms(serde, written(schema, b"\x06\x01\x86\x9f"))  # 999.99
 
 
-CHOICES = """{"type":"record","name":"R","fields":[
-    {"name":"a","type":["null","string"]},
-    {"name":"e","type":{"type":"enum","name":"E","symbols":["X","Y"]}},
-    {"name":"f","type":"E"}]}"""
-
-
-@pytest.mark.parametrize(
-    "payload", [b"\x01\x04hi\x02\x02", b"\x03\x02\x02", b"\x02\x04hi\x01\x02", b"\x02\x04hi\x02\x03"]
-)
-def test_a_negative_branch_of_an_avro_union_or_symbol_is_refused_not_counted_from_the_end(payload: bytes) -> None:
-    serde = AvroSerde(CHOICES, registry())
-    assert serde.deserialize(written(CHOICES, b"\x02\x04hi\x02\x00")) == {"a": "hi", "e": "Y", "f": "X"}
-    refused_in_both_forms(serde, written(CHOICES, payload))
-
-
-def test_a_negative_branch_of_a_union_as_the_whole_value_is_refused() -> None:
-    with pytest.raises(SerializationError, match="branch -1 of a union of 2 types"):
-        AvroSerde(["null", "string"], registry()).deserialize(written('["null","string"]', b"\x01\x04hi"))
-
 
 @pytest.mark.parametrize("number", [4, 83, 255])
 def test_a_subscription_with_an_unknown_instruction_is_refused(number: int) -> None:

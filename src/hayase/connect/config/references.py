@@ -16,7 +16,7 @@ ENV_PATTERN = "config.providers.env.param.allowlist.pattern"
 
 @dataclass(frozen=True, slots=True)
 class ReferencePolicy:
-    """What `${file:…}`, `${dir:…}` and `${env:…}` may refer to. Who can make a connector can read what it refers to.
+    """What `${file:…}`, `${dir:…}` and `${env:…}` may refer to: a user that can make a connector can read that.
 
     Attributes:
         file_roots: folders of properties files.

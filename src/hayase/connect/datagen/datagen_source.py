@@ -63,7 +63,7 @@ def parse_fields(text: str) -> dict[str, dict[str, Any]]:
         ConfigError: it is no JSON object of such fields.
     """
     try:
-        fields = json.loads(text)
+        fields: dict[str, dict[str, Any]] = json.loads(text)
     except ValueError as error:
         raise ConfigError("INVALID_SETTING", f"fields is no JSON: {error}", setting="fields") from None
     good = isinstance(fields, dict) and all(

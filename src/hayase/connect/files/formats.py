@@ -106,7 +106,7 @@ def _parquet_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     sink = io.BytesIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:
-        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), sink)
+        pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows]), sink)
     except (pa.ArrowException, TypeError) as error:
         raise DataError("NO_COLUMN", f"the values of a field have different types: {error}") from error
     return sink.getvalue()

@@ -68,6 +68,7 @@ class ConnectorRunner:
         self.task_statuses: dict[int, Status] = {}
         self.working = threading.RLock()
         """Held while the connector is started or stopped, and while its offsets are changed."""
+        self._shared = env
         self._env = env
         self._configs = configs
         self._statuses = statuses
@@ -153,6 +154,14 @@ class ConnectorRunner:
     # the thread
 
     def _run(self) -> None:
+        self._env = self._shared.of_its_own()
+        self._generations = Generations(self._env.log, self._env.config.group)
+        try:
+            self._serve()
+        finally:
+            self._shared.close_task_log(self._env.log)
+
+    def _serve(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while True:
             wishes = self._take_wishes()

@@ -57,6 +57,10 @@ class WorkerEnvironment:
             return self.log
         return open_log(dataclasses.replace(self.log_config, options={**self.log_config.options, **overrides}))
 
+    def of_its_own(self) -> WorkerEnvironment:
+        """The same with a log of its own, for one thread: clients of Kafka are not shared by threads."""
+        return dataclasses.replace(self, log=self.open_task_log({}))
+
     def close_task_log(self, log: Log) -> None:
         """Let go of a task's log."""
         if log is not self.log:

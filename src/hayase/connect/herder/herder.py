@@ -355,6 +355,18 @@ class Herder:
             runners = dict(self._runners)
         return {name: runner.metrics() for name, runner in runners.items()}
 
+    def states(self) -> dict[str, tuple[str, dict[int, str]]]:
+        """The state of each connector, and of its tasks."""
+        with self._lock:
+            runners = dict(self._runners)
+        return {
+            name: (
+                str(runner.status.state),
+                {task: str(each.state) for task, each in dict(runner.task_statuses).items()},
+            )
+            for name, runner in runners.items()
+        }
+
     def _definition(self, props: Mapping[str, str]) -> ConfigDef:
         try:
             return connector_class(self.env.plugins, props).config()

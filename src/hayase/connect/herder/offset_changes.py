@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 from hayase.connect.connector_validation import typed_config
@@ -34,11 +35,18 @@ class OffsetChanges:
 
     def __init__(self, env: WorkerEnvironment) -> None:
         self._env = env
+        self._lock = threading.Lock()  # clients of Kafka are not shared by threads
 
     def of(
         self, name: str, cls: type[SourceConnector] | type[SinkConnector], props: Mapping[str, str]
     ) -> list[dict[str, object]]:
         """The offsets of a connector, each with its partition."""
+        with self._lock:
+            return self._of(name, cls, props)
+
+    def _of(
+        self, name: str, cls: type[SourceConnector] | type[SinkConnector], props: Mapping[str, str]
+    ) -> list[dict[str, object]]:
         if issubclass(cls, SinkConnector):
             offsets = self._env.log.group_offsets(group_of(name, props))
             return [
@@ -58,11 +66,11 @@ class OffsetChanges:
         """
         if changes is not None and not changes:
             raise BadRequestError("NO_OFFSETS", "Partitions / offsets need to be provided for an alter offsets request")
-        acted = (
-            self._change_sink(name, cls, props, changes)
-            if issubclass(cls, SinkConnector)
-            else self._change_source(name, cls, props, changes)
-        )
+        with self._lock:
+            if issubclass(cls, SinkConnector):
+                acted = self._change_sink(name, cls, props, changes)
+            else:
+                acted = self._change_source(name, cls, props, changes)
         done = "reset" if changes is None else "altered"
         if acted:
             return f"The offsets for this connector have been {done} successfully"

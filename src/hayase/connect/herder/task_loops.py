@@ -224,7 +224,7 @@ def _start_sink(
     task: SinkTask,
     sleep: Sleep,
 ) -> StartedTask:
-    policy.dead_letters = _dead_letters(env, log, config)
+    policy.dead_letters = _dead_letters(log, config)
     conversion = build_conversion(env.plugins, env.config, config, policy)
     group = group_of(spec.connector, spec.connector_props)
     context = SinkContext(
@@ -303,11 +303,11 @@ def _sink_loop(
     )
 
 
-def _dead_letters(env: WorkerEnvironment, log: Log, config: TypedConfig) -> DeadLetters | None:
+def _dead_letters(log: Log, config: TypedConfig) -> DeadLetters | None:
     topic = config.string("errors.deadletterqueue.topic.name")
     if not topic:
         return None
-    ensure_topic(env.log, topic, 1, {})
+    ensure_topic(log, topic, 1, {})
     return DeadLetters(topic, log.writer(), config.bool("errors.deadletterqueue.context.headers.enable"))
 
 

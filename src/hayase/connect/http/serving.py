@@ -16,7 +16,7 @@ _STOP_S = 10.0
 
 
 class HttpThread:
-    """Serves an application on a socket; hypercorn has a type of its own for applications, hence `Any`.
+    """Serves an application on a socket; hypercorn has a type of its own for applications.
 
     Args:
         bound: bound to its address; the server takes it.

@@ -285,7 +285,7 @@ class WebhookSourceTask(SourceTask):
                 if each.name is not None:
                     self._known[each.name] = now_ms
                     self._named.pop(each.name, None)
-        self._server.call(lambda: [_answer(each.answer) for each in answered])
+        self._server.call(lambda: _answer([each.answer for each in answered]))
 
     def stop(self) -> None:
         """See `Task.stop`: requests whose records are not durable get no answer, and may be repeated."""
@@ -294,9 +294,10 @@ class WebhookSourceTask(SourceTask):
             server.close()
 
 
-def _answer(future: asyncio.Future[int]) -> None:
-    if not future.done():
-        future.set_result(200)
+def _answer(futures: list[asyncio.Future[int]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(200)
 
 
 def _kept(name: str) -> bool:

@@ -17,6 +17,7 @@ from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.herder.herder import Herder
 from hayase.connect.http.serving import HttpThread
 from hayase.connect.rest.guard import Guard, loopback_hosts, read_users
+from hayase.connect.rest.metrics import metrics_route
 from hayase.connect.rest.requests import error_answer
 from hayase.connect.rest.routes import routes
 from hayase.core.errors import ConfigError
@@ -67,7 +68,7 @@ class Listener:
 def rest_app(herder: Herder, config: WorkerConfig, root: Callable[[], dict[str, object]]) -> Guard:
     """The application behind the server."""
     app = Starlette(
-        routes=routes(herder, root, config.int("rest.request.max.bytes")),
+        routes=[*routes(herder, root, config.int("rest.request.max.bytes")), metrics_route(herder)],
         exception_handlers={HTTPException: _http_error},
     )
     app.router.redirect_slashes = False

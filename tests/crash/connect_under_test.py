@@ -1,0 +1,27 @@
+"""A worker that a crash test kills: lines of a file into a topic, and from there into an SQLite database."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from hayase.connect.worker import ConnectWorker
+from hayase.log.protocol import LogConfig
+
+
+def main(folder: Path) -> None:
+    """Run until killed."""
+    props = {"group.id": "w", "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    source = {"connector.class": "FileStreamSource", "topic": "lines", "exactly.once.support": "required"}
+    sink = {"connector.class": "SqliteSink", "topics": "lines", "auto.create": "true"}
+    hoist = {"transforms": "hoist", "transforms.hoist.type": "HoistField$Value", "transforms.hoist.field": "line"}
+    with ConnectWorker(LogConfig("embedded", str(folder / "log")), props) as worker:
+        worker.herder.put_config("source", {**source, "file": str(folder / "lines.txt"), "batch.size": "7"})
+        worker.herder.put_config("sink", {**sink, **hoist, "connection.path": str(folder / "lines.db")})
+        print("running", flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""A worker of connectors is killed at any time: each line comes once into the topic and once into the database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.budget import examples
+
+from hayase.core.records import TopicPartition
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig
+
+_KILLS = 4
+
+
+@contextlib.contextmanager
+def worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.crash.connect_under_test", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def rows(folder: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(folder / "lines.db")) as database:
+        try:
+            return [line for (line,) in database.execute("SELECT line FROM lines ORDER BY rowid")]
+        except sqlite3.OperationalError:
+            return []
+
+
+def published(folder: Path) -> list[str]:
+    log = open_log(LogConfig("embedded", str(folder / "log")))
+    where = TopicPartition("lines", 0)
+    end = log.end_offsets([where])[where]
+    values = [value for batch in log.reader().fetch(where, 0, end) for value in batch.values]
+    log.close()
+    return [(value or b"").decode() for value in values]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(max(1, examples(2))))
+def test_each_line_comes_once_whenever_the_worker_is_killed(tmp_path: Path, seed: int) -> None:
+    chosen = random.Random(seed)
+    written = 0
+    for _ in range(_KILLS):
+        with worker(tmp_path):
+            for _ in range(chosen.randint(5, 20)):
+                with (tmp_path / "lines.txt").open("a") as file:
+                    file.writelines(f"line {number}\n" for number in range(written, written + 10))
+                written += 10
+                time.sleep(chosen.random() * 0.1)
+    wanted = [f"line {number}" for number in range(written)]
+    with worker(tmp_path):
+        deadline = time.monotonic() + 90
+        while len(rows(tmp_path)) < written and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        assert rows(tmp_path) == wanted
+    assert published(tmp_path) == wanted

@@ -1,0 +1,45 @@
+"""docs/connectors says what the connectors say of themselves, and its examples are accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from hayase.connect.config.references import ReferencePolicy
+from hayase.connect.connector_validation import ConnectorValidator
+from hayase.connect.plugins import Plugins
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "connectors"
+PAGES = runpy.run_path(str(ROOT / "scripts" / "connectors_page.py"))["pages"]()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_script_writes(name: str) -> None:
+    found = (FOLDER / name).read_text("utf-8")
+    assert found == PAGES[name], "keys have changed: run python scripts/connectors_page.py"
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "postgres" not in name and name != "common-keys.md"])
+def test_the_example_is_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBHOOK_SECRET", "open sesame")
+    monkeypatch.setenv("TOKEN", "open sesame")
+    (example,) = re.findall(r"```json\n(.*?)```", PAGES[name], re.DOTALL)
+    connector = json.loads(example)
+    validator = ConnectorValidator(Plugins(entry_points=False), ReferencePolicy(env_pattern=re.compile(".*")))
+    infos = validator.validate({"name": connector["name"], **connector["config"]})
+    assert infos.errors() == []
+
+
+def test_every_connector_has_its_line_in_the_overview() -> None:
+    overview = (FOLDER / "README.md").read_text("utf-8")
+    assert [name for name in PAGES if f"({name})" not in overview] == []
+
+
+def test_the_connector_of_the_overview_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (FOLDER / "README.md").read_text("utf-8"), re.DOTALL)
+    exec("\n".join(blocks), {"__name__": "overview"})  # the assertion is in the page
