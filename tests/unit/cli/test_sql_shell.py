@@ -112,6 +112,13 @@ def test_an_error_is_shown_under_its_position_and_ends_the_text() -> None:
     assert len(fixture.sent) == 1
 
 
+@pytest.mark.parametrize("position", ["line 1:6: wrong", "Line: 1, Col: 6: wrong", "wrong (line 1, column 6)"])
+def test_positions_are_found_as_messages_have_them(position: str) -> None:
+    fixture = _Fixture()
+    fixture.shell._show(position, "DROP x;")
+    assert fixture.err.getvalue().splitlines() == ["DROP x;", "     ^", position]
+
+
 def test_settings_and_variables_are_those_of_the_shell() -> None:
     fixture = _Fixture()
     fixture.shell.run("SET 'auto.offset.reset'='earliest'; DEFINE x = '1';")

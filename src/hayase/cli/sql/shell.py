@@ -15,7 +15,7 @@ from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.grammar.tokens import RawStatement, raw_statements, tokens_of
 from hayase.sql.grammar.variables import Variables
 
-_POSITION = re.compile(r"\bline (\d+):(\d+)\b|\(line (\d+), column (\d+)\)")
+_POSITION = re.compile(r"\bline (\d+):(\d+)\b|\(line (\d+), column (\d+)\)|\bLine: (\d+), Col: (\d+)\b")
 _SCRIPTS_DEPTH_MAX = 20
 _HELP = """Statements end with a semicolon and may have several lines: CREATE STREAM …, SELECT …, SHOW STREAMS, ….
 Commands stand alone on a line:

@@ -21,6 +21,7 @@ from hayase.log.protocol import Log
 from hayase.query.stores import StoreHandle
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
+from hayase.server.hosts.start_positions import keep_start
 from hayase.server.pull.stores import AsOf
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
@@ -99,6 +100,8 @@ class SparkHost:
             failures = Failures(self._now_ms, *self._retry_ms) if before is None else before.failures
             hosted = self._queries[query.id] = _Hosted(query, settings, failures, paused)
             hosted.is_added = before is not None and before.is_added
+        if before is None:
+            self._keep_start(hosted)
         self._work.put(lambda: self._add(hosted))
 
     def stop(self, query_id: str) -> None:
@@ -224,6 +227,13 @@ class SparkHost:
             except Exception as error:  # what failed is tried again, or its caller has the error
                 unexpected = not isinstance(error, HayaseError)
                 _LOG.warning("a change of the running queries has failed: %s", error, exc_info=unexpected)
+
+    def _keep_start(self, hosted: _Hosted) -> None:
+        config = topology_config(self._settings, _name_of(hosted.query.id), hosted.settings, None)
+        try:
+            keep_start(hosted.query.topology, config, self._log, self._now_ms())
+        except HayaseError as error:
+            _LOG.warning("query %s begins where its topics end when it starts to run: %s", hosted.query.id, error)
 
     def _add(self, hosted: _Hosted) -> None:
         """Start a query, in place of its former definition."""
