@@ -25,7 +25,7 @@ class Rejected:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decider(Generic[C, E, S]):
     """Three pure functions that say what an aggregate does; nothing else is known of it.
 

@@ -17,7 +17,6 @@ from hayase.patterns.aggregate_processor import (
     AggregateSupplier,
     FailedCommand,
     FailureHandler,
-    Outgoing,
     OutgoingSerde,
     reply_partition,
 )

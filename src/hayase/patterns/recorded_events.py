@@ -28,7 +28,7 @@ class UnknownEvent:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedEvent(Generic[Event_co]):
     """An event of an aggregate, and how it came about.
 

@@ -14,7 +14,7 @@ from hayase.patterns.type_names import TypeNames
 from hayase.serde import Serde
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AggregateState(Generic[S]):
     """The state of one aggregate.
 
