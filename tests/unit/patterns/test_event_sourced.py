@@ -107,9 +107,9 @@ def test_the_failure_handler_decides_about_what_raises(answer: HandlerAnswer, le
 
 
 def test_a_failure_handler_can_stop_the_application() -> None:
-    with shop(order_aggregate(failure_handler=lambda failed, error: HandlerAnswer.FAIL)) as driven:
-        with pytest.raises(Exception, match="13 is unlucky"):
-            driven.send("17", Pay(13), "a")
+    order = order_aggregate(failure_handler=lambda failed, error: HandlerAnswer.FAIL)
+    with shop(order) as driven, pytest.raises(Exception, match="13 is unlucky"):
+        driven.send("17", Pay(13), "a")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,7 @@ def test_a_failure_handler_can_stop_the_application() -> None:
         ({}, None, "MALFORMED"),
     ],
 )
-def test_a_bad_command_is_answered_with_what_is_wrong(
-    more: dict[str, Any], value: bytes | None, code: str
-) -> None:
+def test_a_bad_command_is_answered_with_what_is_wrong(more: dict[str, Any], value: bytes | None, code: str) -> None:
     with shop(order_aggregate(max_bytes=500)) as driven:
         driven.raw(b"17", value, to_headers({"id": "a", "type": "Place", "subject": "17", **more}))
         driven.send("17", Place("book"), "b")
