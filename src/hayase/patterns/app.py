@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError, LogError, TopologyError
+from hayase.core.errors import CheckpointError, ConfigError, LogError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.log.open import open_log
@@ -66,12 +67,14 @@ class PatternsApp(StreamsApp):
             HayaseError: what `create_topics` and `StreamsApp.start` raise.
         """
         self.create_topics()
-        super().start()
+        with _naming_rebuild(self.aggregates):
+            super().start()
 
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
         self.create_topics()
-        super().start_to_end()
+        with _naming_rebuild(self.aggregates):
+            super().start_to_end()
 
     def create_topics(self) -> None:
         """Make the topics of the aggregates that are not there, and check those that are.
@@ -149,6 +152,23 @@ def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name:
         known = ", ".join(sorted(aggregates)) or "none"
         raise TopologyError("UNKNOWN_AGGREGATE", f"the topology has no aggregate {name!r}; it has: {known}")
     return aggregates[name]
+
+
+@contextlib.contextmanager
+def _naming_rebuild(aggregates: Mapping[str, EventSourced[Any, Any, Any]]) -> Iterator[None]:
+    """Have the refusal of states of another `state_version` name the command that rebuilds them."""
+    try:
+        yield
+    except CheckpointError as error:
+        stores = {aggregate.state_store: name for name, aggregate in aggregates.items()}
+        name = stores.get(str(error.context.get("store")))
+        if error.condition != "STORE_SCHEMA_CHANGED" or name is None:
+            raise
+        raise CheckpointError(
+            error.condition,
+            f"{error.message}. States of an aggregate are rebuilt from its events: `hayase events rebuild … {name}`",
+            **error.context,
+        ) from error
 
 
 def _check_owner(log: Log, aggregate: EventSourced[Any, Any, Any], application_id: str) -> None:
