@@ -16,14 +16,18 @@ from hayase.core.errors import CheckpointError, ConfigError
 from hayase.patterns import AggregateState, CommandOutcomeUnknownError, Deadline, PatternsApp, deadline
 from hayase.patterns.verification import rebuild, verify
 
+START = timedelta(minutes=3)
+"""Until the first reply: Spark starts first."""
 
+
+@pytest.mark.timeout(600)
 def test_commands_are_decided_once_and_the_history_is_there_after_the_application_has_stopped(place: Place) -> None:
     order = with_deadline(order_aggregate())
     app = PatternsApp(order, place.settings(), partitions=2)
     app.start()
     try:
         with app.commands(order) as commands:
-            placed = commands.send("17", PlaceOrder("book"), expected_version=0, command_id="a")
+            placed = commands.send("17", PlaceOrder("book"), expected_version=0, command_id="a", timeout=START)
             again = commands.send("17", PlaceOrder("book"), expected_version=0, command_id="a")
             assert (placed.status, placed.version) == ("accepted", 1) and again.version == 1
             assert placed.position is not None and placed.position.offset >= 1
@@ -64,7 +68,9 @@ def test_a_raised_state_version_is_refused_until_the_states_are_rebuilt(place: P
     app = PatternsApp(order, place.settings(), partitions=2)
     app.start()
     try:
-        app.commands(order).send_many([("17", PlaceOrder("book")), ("17", Pay(5)), ("18", PlaceOrder("pen"))])
+        app.commands(order).send_many(
+            [("17", PlaceOrder("book")), ("17", Pay(5)), ("18", PlaceOrder("pen"))], timeout=START
+        )
     finally:
         app.close()
     raised = order_aggregate(state_version=2)
@@ -113,7 +119,7 @@ def test_deadlines_fire_while_no_command_comes(place: Place) -> None:
     app = PatternsApp(order, place.settings(), partitions=1)
     app.start()
     try:
-        app.commands(order).send("17", PlaceOrder("book"))
+        app.commands(order).send("17", PlaceOrder("book"), timeout=START)
         until(lambda: [each.event for each in app.events(order).history("17")] == [Placed("book"), Expired()], app)
     finally:
         app.close()

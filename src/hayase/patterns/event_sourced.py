@@ -32,8 +32,6 @@ from hayase.serde import Serdes
 
 E_contra = TypeVar("E_contra", contravariant=True)
 """Events of an aggregate: contravariant, so that `on` takes each of them and no other."""
-X = TypeVar("X")
-"""The event that a reaction is for."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
@@ -142,8 +140,8 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         return self.commands_topic, self.events_topic, self.replies_topic, self.dead_letters_topic
 
     def on(
-        self: EventSourced[C, X, S], event: type[X]
-    ) -> Callable[[Callable[[X, AggregateState[S]], Reactions]], Callable[[X, AggregateState[S]], Reactions]]:
+        self, event: type[E_contra]
+    ) -> Callable[[Callable[[Any, AggregateState[S]], Reactions]], Callable[[Any, AggregateState[S]], Reactions]]:
         """Register a reaction: a function from an event, and the state of its aggregate after it, to commands.
 
         It runs in the epoch that records the event, once, and what it gives is sent with it: nothing of both, or all.
@@ -167,8 +165,8 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
             )
 
         def registered(
-            function: Callable[[X, AggregateState[S]], Reactions],
-        ) -> Callable[[X, AggregateState[S]], Reactions]:
+            function: Callable[[Any, AggregateState[S]], Reactions],
+        ) -> Callable[[Any, AggregateState[S]], Reactions]:
             self.reactions.append(Reacting(event, function))
             return function
 

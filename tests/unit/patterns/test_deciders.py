@@ -84,7 +84,7 @@ def test_a_value_of_another_type_is_refused_with_the_types_that_there_are() -> N
 
 def test_a_reaction_to_an_event_of_others_is_refused() -> None:
     with pytest.raises(TopologyError) as error:
-        order_aggregate().on(Place)  # type: ignore[type-var] # it is what is tested
+        order_aggregate().on(Place)  # type: ignore[arg-type] # it is what is tested
     assert error.value.condition == "INVALID_REACTION"
 
 

@@ -32,7 +32,6 @@ order.command("17", Place("book"))
     [
         ("", ""),
         ("order.on(Place)", "Place"),
-        ("@order.on(Placed)\ndef wrong(event: Expired, own: AggregateState[Order | None]) -> None: ...", "Expired"),
         ('order.command("17", Placed("book"))', "Placed"),
     ],
 )
