@@ -16,6 +16,7 @@ from hayase.cli.connectors import connectors
 from hayase.cli.demo.command import demo
 from hayase.cli.describe import describe
 from hayase.cli.dev import dev
+from hayase.cli.events import events
 from hayase.cli.follow import follow
 from hayase.cli.run import run
 from hayase.cli.runtime import runtime_commands
@@ -63,6 +64,7 @@ app.command(short_help="Keep a copy of an application's stores up to date.")(fol
 app.command(short_help="Run connectors, with the REST interface of Kafka Connect.")(connect)
 app.add_typer(app_commands, name="app")
 app.add_typer(connectors, name="connectors")
+app.add_typer(events, name="events")
 app.add_typer(runtime_commands, name="runtime")
 app.add_typer(server, name="server")
 app.add_typer(sql, name="sql")

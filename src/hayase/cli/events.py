@@ -1,0 +1,208 @@
+"""`hayase events …`: what happened to the aggregates of an application."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from hayase.app.app import StreamsApp
+from hayase.cli.load import load
+from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.run import Target, settings_of
+from hayase.cli.state_output import Output, lines_of, parse_time
+from hayase.core.time import to_iso
+from hayase.patterns.app import aggregate_named, aggregates_of
+from hayase.patterns.event_log import EventLog
+from hayase.patterns.history import EventHistory
+from hayase.patterns.recorded_events import RecordedEvent, UnknownEvent, evolved
+from hayase.patterns.state_rows import AggregateState
+from hayase.patterns.verification import rebuild as rebuild_states
+from hayase.patterns.verification import verify as verify_states
+
+events = typer.Typer(no_args_is_help=True, help="Aggregates: list, show, verify, rebuild.", rich_markup_mode=None)
+
+_VERSIONS_MAX = 100_000_000_000
+"""A number below it is a version; as milliseconds since 1970 it would be before March 1973."""
+
+AggregateName = Annotated[str, typer.Argument(metavar="AGGREGATE")]
+Format = Annotated[Output, typer.Option("--format", help="A table, or one JSON object a line.")]
+
+
+@events.callback()
+def _group() -> None:
+    """Look at the events of an application's aggregates, while it runs or not: list, show, verify; and rebuild states.
+
+    Use the settings the application runs with (application.id, log.dir or bootstrap.servers, state.dir).
+    """
+
+
+@events.command("list", short_help="Every aggregate: its topic, its commands and events.")
+def list_aggregates(
+    target: Target, output: Format = Output.TABLE, config: Config = None, config_file: ConfigFile = None
+) -> None:
+    """Print every aggregate of a topology, the types of its commands and events, and how far its topic is.
+
+    For example:
+
+        hayase events list shop.py:topology
+    """
+    loaded = load(target)
+    settings = settings_of(loaded, read_settings(config, config_file))
+    rows = []
+    for name, aggregate in sorted(aggregates_of(loaded.topology).items()):
+        with EventLog.opened(aggregate, settings) as log:
+            recorded = log.count()
+        rows.append({
+            "aggregate": name,
+            "topic": aggregate.events_topic,
+            "offsets": recorded,
+            "commands": ", ".join(aggregate.command_types.types),
+            "events": ", ".join(aggregate.event_types.types),
+        })  # fmt: skip
+    _print(rows, output)
+
+
+@events.command(short_help="The story of one aggregate, and its state.")
+def show(
+    target: Target,
+    aggregate: AggregateName,
+    aggregate_id: Annotated[str, typer.Argument(metavar="ID")],
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="VERSION|TIME", help="Only up to a version, or a time (ISO 8601, UTC)."),
+    ] = None,
+    output: Format = Output.TABLE,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Print the events of an aggregate, each with the state after it, its cause, its sender and the application.
+
+    Ends with code 1 if there are none.
+
+    For example:
+
+        hayase events show shop.py:topology order 17
+
+        hayase events show shop.py:topology order 17 --until 2026-11-21T18:00
+    """
+    loaded = load(target)
+    chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
+    app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    history = EventHistory(chosen, app)
+    recorded = _up_to(history.history(aggregate_id), until)
+    if not recorded:
+        typer.echo(f"{chosen.name} {aggregate_id!r} has no events" + (f" until {until}" if until else ""), err=True)
+        raise typer.Exit(1)
+    rows, state = [], AggregateState(aggregate_id, 0, chosen.initial_state())
+    for each in recorded:
+        known = not isinstance(each.event, UnknownEvent)
+        state = evolved(chosen, state, each) if known else AggregateState(aggregate_id, each.version, state.state)
+        rows.append({
+            "version": each.version,
+            "time": to_iso(each.time_ms),
+            "event": each.type,
+            "data": _json(chosen.event_types, each.event) if known else each.event.data.decode(errors="replace"),
+            "state": _json(chosen.state_types, state.state),
+            "cause": each.causation_id,
+            "from": each.source,
+            "decided by": each.application,
+            "correlation": each.correlation_id,
+        })  # fmt: skip
+    _print(rows, output)
+
+
+@events.command(short_help="Compare the states with the events.")
+def verify(
+    target: Target,
+    aggregate: Annotated[str | None, typer.Argument(metavar="AGGREGATE")] = None,
+    output: Format = Output.TABLE,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Fold all events and compare every state with the store, at the version that it has there.
+
+    Ends with code 1 if a state differs. The application may run.
+
+    For example:
+
+        hayase events verify shop.py:topology order
+    """
+    loaded = load(target)
+    app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    aggregates = aggregates_of(loaded.topology)
+    chosen = [aggregate_named(aggregates, aggregate)] if aggregate is not None else list(aggregates.values())
+    rows, different = [], 0
+    for each in chosen:
+        result = verify_states(each, app)
+        different += result.different
+        rows.append({
+            "aggregate": each.name, "events": result.events, "states": result.aggregates, "different": result.different
+        })  # fmt: skip
+        for difference in result.differences:
+            typer.echo(
+                f"{each.name} {difference.aggregate_id!r} at version {difference.version}: the store has "
+                f"{difference.stored!r:.200}, the events give {difference.folded!r:.200}",
+                err=True,
+            )
+    _print(rows, output)
+    if different:
+        typer.echo("raise state_version, and run `hayase events rebuild`", err=True)
+        raise typer.Exit(1)
+
+
+@events.command(short_help="Replace the states of an earlier state_version by a fold of the events.")
+def rebuild(
+    target: Target,
+    aggregate: AggregateName,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only fold and count; write nothing.")] = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Rebuild the states of an aggregate whose `state_version` was raised, as one epoch: all or none.
+
+    The application must not run.
+
+    For example:
+
+        hayase events rebuild shop.py:topology order
+    """
+    loaded = load(target)
+    settings = settings_of(loaded, read_settings(config, config_file))
+    chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
+    migration = rebuild_states(chosen, loaded.topology, settings, dry_run=dry_run)
+    if not migration.stores:
+        typer.echo(
+            f"the states of {chosen.name!r} are of state_version {chosen.state_version}; nothing is to be rebuilt. "
+            "Raise state_version if they do not count any more",
+            err=True,
+        )
+        return
+    for store in migration.stores:
+        typer.echo(f"{store.values} states, {store.changed} changed, {store.failed} failed")
+        for key, reason in store.failures:
+            typer.echo(f"{chosen.name} {key!r}: {reason}", err=True)
+    if migration.failed:
+        typer.echo("nothing was written", err=True)
+        raise typer.Exit(1)
+    typer.echo("nothing was written: --dry-run" if dry_run else f"written as epoch {migration.epoch}", err=True)
+
+
+def _up_to(recorded: list[RecordedEvent[Any]], until: str | None) -> list[RecordedEvent[Any]]:
+    if until is None:
+        return recorded
+    if until.isdigit() and int(until) < _VERSIONS_MAX:
+        return [each for each in recorded if each.version <= int(until)]
+    until_ms = parse_time("--until", until)
+    return [each for each in recorded if each.time_ms <= until_ms]
+
+
+def _json(types: Any, value: object) -> object:
+    data = types.encode(types.name_of(value), value)
+    return msgspec.json.decode(data)
+
+
+def _print(rows: list[dict[str, object]], output: Output) -> None:
+    for line in lines_of(rows, output):
+        typer.echo(line)

@@ -1,0 +1,64 @@
+"""Patterns on an event log: event sourcing with deciders, commands and replies, history, reactions, deadlines.
+
+Everything for users can be imported from here. Names are loaded when first used: a worker loads only the processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hayase.patterns.app import PatternsApp as PatternsApp
+    from hayase.patterns.commands import CommandClient as CommandClient
+    from hayase.patterns.commands import CommandOutcomeUnknownError as CommandOutcomeUnknownError
+    from hayase.patterns.decider import Decider as Decider
+    from hayase.patterns.decider import Rejected as Rejected
+    from hayase.patterns.decider_test_case import DeciderTestCase as DeciderTestCase
+    from hayase.patterns.event_sourced import EventSourced as EventSourced
+    from hayase.patterns.event_sourced import FailedCommand as FailedCommand
+    from hayase.patterns.history import EventHistory as EventHistory
+    from hayase.patterns.reactions import AggregateCommand as AggregateCommand
+    from hayase.patterns.reactions import CommandTarget as CommandTarget
+    from hayase.patterns.reactions import Deadline as Deadline
+    from hayase.patterns.reactions import deadline as deadline
+    from hayase.patterns.recorded_events import RecordedEvent as RecordedEvent
+    from hayase.patterns.recorded_events import UnknownEvent as UnknownEvent
+    from hayase.patterns.replies import EventPosition as EventPosition
+    from hayase.patterns.replies import Reply as Reply
+    from hayase.patterns.state_rows import AggregateState as AggregateState
+
+_MODULE_OF = {
+    "AggregateCommand": "reactions",
+    "AggregateState": "state_rows",
+    "CommandClient": "commands",
+    "CommandOutcomeUnknownError": "commands",
+    "CommandTarget": "reactions",
+    "Deadline": "reactions",
+    "Decider": "decider",
+    "DeciderTestCase": "decider_test_case",
+    "EventHistory": "history",
+    "EventPosition": "replies",
+    "EventSourced": "event_sourced",
+    "FailedCommand": "event_sourced",
+    "PatternsApp": "app",
+    "RecordedEvent": "recorded_events",
+    "Rejected": "decider",
+    "Reply": "replies",
+    "UnknownEvent": "recorded_events",
+    "deadline": "reactions",
+}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'hayase.patterns' has no attribute {name!r}")
+    attribute = getattr(importlib.import_module(f"hayase.patterns.{_MODULE_OF[name]}"), name)
+    globals()[name] = attribute
+    return attribute
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,406 @@
+"""The processor of an aggregate: takes commands, decides, and sends events, replies and the commands of reactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.records import Headers, Record
+from hayase.dsl.options.stores import Stores
+from hayase.patterns import cloud_events
+from hayase.patterns.command_reading import (
+    Envelope,
+    InvalidCommandError,
+    UnreadableCommandError,
+    command_headers,
+    read_command,
+    read_envelope,
+)
+from hayase.patterns.decider import Rejected
+from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
+from hayase.patterns.recorded_events import event_headers
+from hayase.patterns.replies import Reply, Status, encode_reply
+from hayase.patterns.state_rows import AggregateState, stored_reply, time_and_reply, time_and_rest, time_key
+from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
+from hayase.processor.handlers import HandlerAnswer
+from hayase.processor.metrics import Sensor
+from hayase.serde import Serde, Serdes
+from hayase.state.stores.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from hayase.patterns.event_sourced import EventSourced
+
+_LOG = logging.getLogger("hayase.patterns")
+
+DEADLINE_INTERVAL = timedelta(milliseconds=500)
+"""How often deadlines are looked at: a deadline is up to this late."""
+_DUE_AT_ONCE = 10_000
+_EXPIRED_PER_COMMAND = 2
+"""More than come in with a command, so the ids that are kept do not grow."""
+_COUNTED: tuple[str, ...] = (
+    *("accepted", "rejected", "conflict", "failed", "invalid", "repeated", "dead-letter", "event", "deadline"),
+)
+_META = "\0evolve"
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A value on its way to a topic."""
+
+    data: bytes
+    partition: int = -1
+    topic: str = ""
+
+
+class OutgoingSerde(Serde[Outgoing]):
+    """Writes the bytes of outgoing values as they are."""
+
+    def to_bytes(self, value: Outgoing) -> bytes:
+        """See Serde."""
+        return value.data
+
+    def from_bytes(self, data: bytes) -> Outgoing:
+        """See Serde."""
+        return Outgoing(data)
+
+
+def reply_partition(topic: str, key: bytes, value: Outgoing, partitions: int) -> int | None:
+    """The partition in which the sender of a command waits; that of the key if it has named none."""
+    return None if value.partition < 0 else value.partition % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCommand:
+    """A command on which `decide`, `evolve` or a reaction raised, for the failure handler.
+
+    Attributes:
+        aggregate: the name of the aggregate.
+        aggregate_id: which one.
+        version: that it has.
+        command_id: of the command.
+        command: itself.
+    """
+
+    aggregate: str
+    aggregate_id: str
+    version: int
+    command_id: str
+    command: Any
+
+
+FailureHandler = Callable[[FailedCommand, Exception], HandlerAnswer]
+"""Decides what happens when the code of an aggregate raises."""
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """All that a command does, made before any of it is written."""
+
+    state: AggregateState[Any]
+    events: list[Record[bytes, Outgoing]] = field(default_factory=list)
+    commands: list[Record[bytes, Outgoing]] = field(default_factory=list)
+    deadlines: list[tuple[int, str, Record[bytes, Outgoing]]] = field(default_factory=list)
+    rejected: str | None = None
+
+
+class AggregateSupplier:
+    """Makes the processors of an aggregate, and brings its stores."""
+
+    def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
+        self.aggregate = aggregate
+
+    def __call__(self) -> AggregateProcessor:
+        """A processor for one task."""
+        return AggregateProcessor(self.aggregate)
+
+    def stores(self) -> list[StoreSpec]:
+        """States, ids of commands with their replies, their times, and deadlines."""
+        text, raw = Serdes.string(), Serdes.bytes()
+        aggregate = self.aggregate
+        return [
+            Stores.key_value_store(aggregate.state_store, text, aggregate.state_serde()),
+            Stores.key_value_store(f"{aggregate.name}-command-ids", text, raw),
+            Stores.key_value_store(f"{aggregate.name}-command-times", raw, raw),
+            Stores.key_value_store(f"{aggregate.name}-deadlines", raw, raw),
+        ]
+
+
+class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgoing]):
+    """Decides the commands of the aggregates of one partition, one after the other."""
+
+    def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
+        self._aggregate = aggregate
+        self._state_serde = aggregate.state_serde()
+        self._expired_before_ms = -1
+        """Ids that are older than this have been removed in this process."""
+        self._compared = False
+
+    def init(self, context: ProcessorContext[bytes, Outgoing]) -> None:
+        """See `Processor.init`."""
+        super().init(context)
+        name = self._aggregate.name
+        self._states = context.get_state_store(self._aggregate.state_store)
+        self._ids = context.get_state_store(f"{name}-command-ids")
+        self._times = context.get_state_store(f"{name}-command-times")
+        self._deadlines = context.get_state_store(f"{name}-deadlines")
+        metrics = context.metrics()
+        self._counted: dict[str, Sensor] = {
+            what: metrics.add_rate_total_sensor("event-sourced", name, what) for what in _COUNTED
+        }
+        if self._aggregate.reactions:
+            context.schedule(DEADLINE_INTERVAL, PunctuationType.WALL_CLOCK_TIME, self._send_due)
+
+    def process(self, record: Record[bytes | None, bytes | None]) -> None:
+        """Handle one command."""
+        now_ms = self.context.current_system_time_ms()
+        self._compare_evolve()
+        self._forget_expired(now_ms)
+        try:
+            envelope = read_envelope(record)
+        except UnreadableCommandError as error:
+            self._dead_letter(record, error.code, error.reason)
+            return
+        stored = self._stored_reply(envelope, now_ms)
+        if stored is not None:
+            self._counted["repeated"].record()
+            self._reply_with(envelope, stored)
+            return
+        aggregate = self._aggregate
+        row = self._states.get(envelope.aggregate_id)
+        before = row or AggregateState(envelope.aggregate_id, 0, aggregate.initial_state())
+        try:
+            limit = aggregate.limits.max_bytes
+            command = read_command(envelope, record.value, aggregate.command_types, aggregate.replies_topic, limit)
+            expected = envelope.expected_version()
+        except InvalidCommandError as error:
+            self._reply(envelope, before.version, "invalid", reason=error.reason, code=error.code)
+            return
+        if expected is not None and expected != before.version:
+            reason = f"the aggregate has version {before.version}, expected was {expected}"
+            self._remember(envelope, now_ms, self._reply(envelope, before.version, "conflict", reason=reason))
+            return
+        try:
+            outcome = self._decide(envelope, command, before, now_ms)
+        except Exception as error:  # decide, evolve and reactions are the user's
+            self._failed(record, envelope, command, before, error)
+            return
+        self._write(envelope, outcome, now_ms)
+
+    def _decide(self, envelope: Envelope, command: Any, before: AggregateState[Any], now_ms: int) -> _Outcome:
+        aggregate = self._aggregate
+        decided = aggregate.decider.decide(command, before.state)
+        if isinstance(decided, Rejected):
+            return _Outcome(before, rejected=decided.reason)
+        outcome = _Outcome(before)
+        cause = {
+            cloud_events.SOURCE: f"/{aggregate.name}",
+            cloud_events.CAUSATION: envelope.command_id,
+            cloud_events.CORRELATION: envelope.correlation_id,
+            cloud_events.APPLICATION: self.context.application_id,
+            cloud_events.COMMAND_SOURCE: envelope.attributes.get(cloud_events.SOURCE),
+        }
+        for event in decided or ():
+            name = aggregate.event_types.name_of(event)
+            data = aggregate.event_types.encode(name, event)
+            if len(data) > aggregate.limits.max_bytes:
+                raise SerializationError(
+                    "TOO_LARGE", f"the event {name} has {len(data)} bytes; allowed are {aggregate.limits.max_bytes}"
+                )
+            state = outcome.state
+            outcome.state = AggregateState(state.id, state.version + 1, aggregate.evolved(state.state, event))
+            headers = event_headers(
+                state.id, outcome.state.version, name, aggregate.data_versions.get(name, 1), now_ms, cause
+            )
+            outcome.events.append(Record(state.id.encode(), Outgoing(data), now_ms, headers))
+            self._react(envelope, event, outcome, now_ms)
+        if outcome.events:
+            self._state_serde.to_bytes(outcome.state)  # what cannot be kept fails here, before anything is sent
+        return outcome
+
+    def _react(self, envelope: Envelope, event: object, outcome: _Outcome, now_ms: int) -> None:
+        number = 0
+        for reacting in self._aggregate.reactions:
+            if reacting.event is not type(event):
+                continue
+            for reaction in reacting.run(event, outcome.state):
+                event_id = f"{outcome.state.id}/{outcome.state.version}"
+                command_id = f"{self._aggregate.name}/{event_id}/{number}"
+                number += 1
+                command, due_ms = _due(reaction, now_ms)
+                headers = self._headers_of(command, command_id, event_id, envelope, due_ms)
+                record = Record(
+                    command.aggregate_id.encode(), Outgoing(command.data, topic=command.topic), due_ms, headers
+                )
+                if isinstance(reaction, Deadline):
+                    outcome.deadlines.append((due_ms, command_id, record))
+                else:
+                    outcome.commands.append(record)
+
+    def _headers_of(
+        self, command: AggregateCommand, command_id: str, event_id: str, envelope: Envelope, due_ms: int
+    ) -> Headers:
+        more: dict[str, str | int | None] = {
+            cloud_events.CAUSATION: event_id,
+            cloud_events.CORRELATION: envelope.correlation_id,
+        }
+        return command_headers(command, command_id, f"/{self._aggregate.name}", due_ms, more)
+
+    def _write(self, envelope: Envelope, outcome: _Outcome, now_ms: int) -> None:
+        name = self._aggregate.name
+        for event in outcome.events:
+            self._counted["event"].record()
+            self.context.forward(event, f"{name}-events-sink")
+        if outcome.events:
+            self._states.put(envelope.aggregate_id, outcome.state)
+        for due_ms, command_id, record in outcome.deadlines:
+            kept = (record.value.topic, record.key, record.headers, record.value.data)
+            self._deadlines.put(time_key(due_ms, command_id), msgspec.msgpack.encode(kept))
+        if outcome.rejected is None:
+            reply = self._reply(envelope, outcome.state.version, "accepted", events=len(outcome.events))
+        else:
+            reply = self._reply(envelope, outcome.state.version, "rejected", reason=outcome.rejected)
+        self._remember(envelope, now_ms, reply)
+        for command in outcome.commands:
+            self.context.forward(command, f"{name}-reactions-sink")
+
+    def _failed(
+        self,
+        record: Record[bytes | None, bytes | None],
+        envelope: Envelope,
+        command: Any,
+        before: AggregateState[Any],
+        error: Exception,
+    ) -> None:
+        name = self._aggregate.name
+        failed = FailedCommand(name, before.id, before.version, envelope.command_id, command)
+        answer = self._aggregate.failure_handler(failed, error)
+        if answer is HandlerAnswer.FAIL:
+            raise error
+        reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+        _LOG.warning(
+            "command %s (%s) failed on %s %s at version %d: %s",
+            envelope.command_id, envelope.type, name, before.id, before.version, reason, exc_info=error,
+        )  # fmt: skip
+        if answer is HandlerAnswer.DEAD_LETTER:
+            self._dead_letter(record, "FAILED", reason)
+        self._reply(envelope, before.version, "failed", reason=reason)
+
+    def _reply(
+        self, envelope: Envelope, version: int, status: Status, *, events: int = 0, reason: str = "", code: str = ""
+    ) -> bytes:
+        self._counted[status].record()
+        data = encode_reply(
+            Reply(
+                status=status,
+                aggregate=self._aggregate.name,
+                aggregate_id=envelope.aggregate_id,
+                command_id=envelope.command_id,
+                command_type=envelope.type,
+                version=version,
+                events=events,
+                reason=reason,
+                code=code,
+            )
+        )
+        self._reply_with(envelope, data)
+        return data
+
+    def _reply_with(self, envelope: Envelope, data: bytes) -> None:
+        now_ms, name = self.context.current_system_time_ms(), self._aggregate.name
+        headers = cloud_events.to_headers({
+            cloud_events.ID: envelope.command_id,
+            cloud_events.TYPE: "Reply",
+            cloud_events.SOURCE: f"/{name}",
+            cloud_events.SUBJECT: envelope.aggregate_id,
+            cloud_events.TIME: cloud_events.time_text(now_ms),
+            cloud_events.CAUSATION: envelope.command_id,
+            cloud_events.CORRELATION: envelope.correlation_id,
+        })  # fmt: skip
+        reply = Outgoing(data, envelope.reply_partition)
+        self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), f"{name}-replies-sink")
+
+    def _dead_letter(self, record: Record[bytes | None, bytes | None], code: str, reason: str) -> None:
+        self._counted["dead-letter"].record()
+        place = self.context.record_metadata()
+        errors = {"exception": code, "message": reason}
+        if place is not None:
+            errors |= {"topic": place.topic, "partition": str(place.partition), "offset": str(place.offset)}
+        headers = (*record.headers, *((f"__streams.errors.{key}", text.encode()) for key, text in errors.items()))
+        now_ms = self.context.current_system_time_ms()
+        dead = Record(record.key or b"", Outgoing(record.value or b""), now_ms, headers)
+        self.context.forward(dead, f"{self._aggregate.name}-dead-letters-sink")
+
+    def _stored_reply(self, envelope: Envelope, now_ms: int) -> bytes | None:
+        stored = self._ids.get(_id_key(envelope))
+        if stored is None:
+            return None
+        time_ms, reply = time_and_reply(stored)
+        return reply if now_ms - time_ms < self._aggregate.limits.deduplication_ms else None
+
+    def _remember(self, envelope: Envelope, now_ms: int, reply: bytes) -> None:
+        if not self._aggregate.limits.deduplication_ms:
+            return
+        key = _id_key(envelope)
+        self._ids.put(key, stored_reply(now_ms, reply))
+        self._times.put(time_key(now_ms, key), b"")
+
+    def _forget_expired(self, now_ms: int) -> None:
+        """Remove a few ids that are too old, if there may be any."""
+        before_ms = now_ms - self._aggregate.limits.deduplication_ms
+        if before_ms <= self._expired_before_ms:
+            return
+        expired = []
+        for key, _ in self._times.range(None, time_key(before_ms + 1, "")):
+            expired.append(key)
+            if len(expired) == _EXPIRED_PER_COMMAND:
+                break
+        else:
+            self._expired_before_ms = before_ms
+        for key in expired:
+            time_ms, id_key = time_and_rest(key)
+            self._times.delete(key)
+            stored = self._ids.get(id_key)
+            if stored is not None and time_and_reply(stored)[0] == time_ms:  # else the id was used again
+                self._ids.delete(id_key)
+
+    def _send_due(self, now_ms: int) -> None:
+        name, due = self._aggregate.name, []
+        for key, kept in self._deadlines.range(None, time_key(now_ms + 1, "")):
+            due.append((key, kept))
+            if len(due) == _DUE_AT_ONCE:
+                break
+        for key, kept in due:
+            self._deadlines.delete(key)
+            self._counted["deadline"].record()
+            topic, aggregate_id, headers, data = msgspec.msgpack.decode(kept, type=tuple[str, bytes, Headers, bytes])
+            record = Record(aggregate_id, Outgoing(data, topic=topic), now_ms, headers)
+            self.context.forward(record, f"{name}-reactions-sink")
+
+    def _compare_evolve(self) -> None:
+        """Warn once if `evolve` is other code than that which made the states."""
+        if self._compared:
+            return
+        self._compared = True
+        digest, kept = self._aggregate.evolve_digest().encode(), self._ids.get(_META)
+        if kept is not None and kept != digest:
+            _LOG.warning(
+                "evolve of %s has changed; states that are kept are those of the earlier one. If they do not count any "
+                "more, raise state_version and run `hayase events rebuild`", self._aggregate.name,
+            )  # fmt: skip
+        if kept != digest:
+            self._ids.put(_META, digest)
+
+
+def _due(reaction: Reaction, now_ms: int) -> tuple[AggregateCommand, int]:
+    if isinstance(reaction, Deadline):
+        return reaction.command, now_ms + reaction.after // timedelta(milliseconds=1)
+    return reaction, now_ms
+
+
+def _id_key(envelope: Envelope) -> str:
+    return f"{envelope.aggregate_id}\0{envelope.command_id}"

@@ -1,0 +1,195 @@
+"""`PatternsApp`: an application with aggregates."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, overload
+
+from hayase.app.app import StreamsApp
+from hayase.compiler.options import log_config
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import CheckpointError, ConfigError, LogError, TopologyError
+from hayase.core.records import TopicPartition
+from hayase.dsl.builder import StreamsBuilder, topology_of
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.patterns import cloud_events
+from hayase.patterns.aggregate_processor import AggregateSupplier
+from hayase.patterns.commands import CommandClient
+from hayase.patterns.decider import C, S
+from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
+from hayase.patterns.event_sourced import EventSourced
+from hayase.patterns.history import EventHistory
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Process
+from hayase.topology.topology import Topology
+
+_REPLY_RETENTION = {"retention.ms": str(24 * 3600 * 1000)}
+
+
+class PatternsApp(StreamsApp):
+    """A `StreamsApp` with aggregates: makes their topics, sends them commands, and reads their history.
+
+    What sends and reads need not run it: any process with the same topology and settings can.
+
+    Args:
+        topology: with aggregates; or one aggregate, which is run by itself.
+        config: settings.
+        partitions: of the topics of aggregates that are made.
+
+    Example:
+        >>> with PatternsApp(order, {"application.id": "orders"}) as app:  # doctest: +SKIP
+        ...     app.start()
+        ...     app.commands("order").send("17", Place("book"))
+    """
+
+    def __init__(
+        self,
+        topology: Topology | StreamsBuilder | EventSourced[Any, Any, Any],
+        config: StreamsConfig | Mapping[str, object],
+        *,
+        partitions: int = 4,
+    ) -> None:
+        if isinstance(topology, EventSourced):
+            builder = StreamsBuilder()
+            topology.add_to(builder)
+            topology = builder
+        topology = topology_of(topology)
+        self.aggregates = aggregates_of(topology)
+        self._partitions = partitions
+        super().__init__(topology, config)
+
+    def start(self) -> None:
+        """See `StreamsApp.start`; topics of aggregates are made first.
+
+        Raises:
+            HayaseError: what `create_topics` and `StreamsApp.start` raise.
+        """
+        self.create_topics()
+        with _naming_rebuild(self.aggregates):
+            super().start()
+
+    def start_to_end(self) -> None:
+        """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
+        self.create_topics()
+        with _naming_rebuild(self.aggregates):
+            super().start_to_end()
+
+    def create_topics(self) -> None:
+        """Make the topics of the aggregates that are not there, and check those that are.
+
+        Raises:
+            ConfigError: `EVENTS_WOULD_BE_LOST`: a topic of events expires or is compacted.
+            ConfigError: `AGGREGATE_OWNED`: another application has decided for an aggregate.
+        """
+        log = open_log(log_config(self.config))
+        try:
+            for aggregate in self.aggregates.values():
+                self._make_topics(log, aggregate)
+                check_kept(log, aggregate.events_topic)
+                _check_owner(log, aggregate, self.config.application_id)
+        finally:
+            log.close()
+
+    @overload
+    def commands(self, aggregate: str, *, source: str = "/client") -> CommandClient[Any]: ...
+    @overload
+    def commands(self, aggregate: EventSourced[C, Any, Any], *, source: str = "/client") -> CommandClient[C]: ...
+    def commands(self, aggregate: str | EventSourced[Any, Any, Any], *, source: str = "/client") -> CommandClient[Any]:
+        """A client that sends commands to an aggregate: by its name, or, with types, by itself.
+
+        Raises:
+            TopologyError: `UNKNOWN_AGGREGATE`.
+        """
+        return CommandClient(self._aggregate(aggregate), self.config, source=source)
+
+    @overload
+    def events(self, aggregate: str) -> EventHistory[Any]: ...
+    @overload
+    def events(self, aggregate: EventSourced[Any, Any, S]) -> EventHistory[S]: ...
+    def events(self, aggregate: str | EventSourced[Any, Any, Any]) -> EventHistory[Any]:
+        """The history of an aggregate: by its name, or, with types, by itself.
+
+        Raises:
+            TopologyError: `UNKNOWN_AGGREGATE`.
+        """
+        return EventHistory(self._aggregate(aggregate), self)
+
+    def _aggregate(self, aggregate: str | EventSourced[Any, Any, Any]) -> EventSourced[Any, Any, Any]:
+        return aggregate_named(self.aggregates, aggregate if isinstance(aggregate, str) else aggregate.name)
+
+    def _make_topics(self, log: Log, aggregate: EventSourced[Any, Any, Any]) -> None:
+        there = log.describe(aggregate.topics)
+        settings = {aggregate.events_topic: KEPT_FOR_EVER, aggregate.replies_topic: _REPLY_RETENTION}
+        for topic in aggregate.topics:
+            if topic in there:
+                continue
+            try:
+                log.create_topic(topic, self._partitions, settings.get(topic))
+            except LogError as error:
+                if error.condition != "TOPIC_EXISTS":  # another process has just made it
+                    raise
+
+
+def aggregates_of(topology: Topology) -> dict[str, EventSourced[Any, Any, Any]]:
+    """The aggregates that a topology has, by name."""
+    suppliers = (
+        node.operator.supplier
+        for node in topology.nodes
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
+    )
+    return {each.aggregate.name: each.aggregate for each in suppliers if isinstance(each, AggregateSupplier)}
+
+
+def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name: str) -> EventSourced[Any, Any, Any]:
+    """The aggregate of that name.
+
+    Raises:
+        TopologyError: `UNKNOWN_AGGREGATE`.
+    """
+    if name not in aggregates:
+        known = ", ".join(sorted(aggregates)) or "none"
+        raise TopologyError("UNKNOWN_AGGREGATE", f"the topology has no aggregate {name!r}; it has: {known}")
+    return aggregates[name]
+
+
+@contextlib.contextmanager
+def _naming_rebuild(aggregates: Mapping[str, EventSourced[Any, Any, Any]]) -> Iterator[None]:
+    """Have the refusal of states of another `state_version` name the command that rebuilds them."""
+    try:
+        yield
+    except CheckpointError as error:
+        stores = {aggregate.state_store: name for name, aggregate in aggregates.items()}
+        name = stores.get(str(error.context.get("store")))
+        if error.condition != "STORE_SCHEMA_CHANGED" or name is None:
+            raise
+        raise CheckpointError(
+            error.condition,
+            f"{error.message}. States of an aggregate are rebuilt from its events: `hayase events rebuild … {name}`",
+            **error.context,
+        ) from error
+
+
+def _check_owner(log: Log, aggregate: EventSourced[Any, Any, Any], application_id: str) -> None:
+    """Refuse an aggregate that another application decides for, by the last events of each partition."""
+    topic = aggregate.events_topic
+    partitions = [TopicPartition(topic, number) for number in range(log.describe([topic])[topic].partitions)]
+    reader = log.reader()
+    try:
+        for partition, end in log.end_offsets(partitions).items():
+            for batch in reader.fetch(partition, max(0, end - 2), end) if end else ():  # on Kafka the last is a marker
+                for headers in batch.headers or ():
+                    owner = cloud_events.from_headers(headers).get(cloud_events.APPLICATION, application_id)
+                    if owner != application_id:
+                        raise ConfigError(
+                            "AGGREGATE_OWNED",
+                            f"the last events in {topic!r} were decided by application {owner!r}, and this is "
+                            f"{application_id!r}. Two applications cannot decide for one aggregate: each would have "
+                            "its own states. Run this one with that application.id, or give the aggregate another "
+                            "name",
+                            topic=topic,
+                            partition=partition.partition,
+                        )
+    finally:
+        reader.close()

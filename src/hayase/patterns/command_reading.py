@@ -1,0 +1,152 @@
+"""Commands as they arrive: read from records, or refused with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hayase.core.errors import SerializationError
+from hayase.core.records import Headers, Record
+from hayase.patterns import cloud_events
+from hayase.patterns.reactions import AggregateCommand, check_aggregate_id
+from hayase.patterns.type_names import TypeNames
+
+
+class UnreadableCommandError(Exception):
+    """A record without a readable id or key: there is no address for a reply, so it is a dead letter."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason
+
+
+class InvalidCommandError(Exception):
+    """A command that is none of this aggregate's; its sender is answered."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a command's record says beside the command: whom it is for, and what it belongs to.
+
+    Attributes:
+        aggregate_id: which aggregate it is for.
+        command_id: of the command.
+        type: of the command; empty if it is not said.
+        attributes: all CloudEvents attributes.
+        reply_partition: where its sender waits for the reply; -1: by the id of the command.
+    """
+
+    aggregate_id: str
+    command_id: str
+    type: str
+    attributes: dict[str, str]
+    reply_partition: int
+
+    @property
+    def correlation_id(self) -> str:
+        """What the command belongs to: its own id, if it is the first of its kind."""
+        return self.attributes.get(cloud_events.CORRELATION) or self.command_id
+
+    def expected_version(self) -> int | None:
+        """The version that the aggregate must have; raises InvalidCommandError."""
+        return _number(self.attributes, cloud_events.EXPECTED_VERSION)
+
+
+def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
+    """The envelope of a record.
+
+    Raises:
+        UnreadableCommandError: it has no id, or no key that is the id of an aggregate.
+    """
+    try:
+        attributes = cloud_events.from_headers(record.headers)
+    except UnicodeDecodeError as error:
+        raise UnreadableCommandError("INVALID_HEADERS", f"a header is not UTF-8: {error}") from error
+    command_id = attributes.get(cloud_events.ID)
+    if not command_id or "\0" in command_id:
+        raise UnreadableCommandError("NO_COMMAND_ID", "the header ce_id is missing, empty, or has a NUL in it")
+    try:
+        aggregate_id = (record.key or b"").decode()
+        check_aggregate_id(aggregate_id)
+    except (UnicodeDecodeError, SerializationError) as error:
+        raise UnreadableCommandError(
+            "NO_AGGREGATE_ID", f"the key {record.key!r:.200} is no id of an aggregate: a text that is not empty"
+        ) from error
+    try:
+        partition = _number(attributes, cloud_events.REPLY_PARTITION)
+    except InvalidCommandError:
+        partition = None
+    command_type = attributes.get(cloud_events.TYPE, "")
+    return Envelope(aggregate_id, command_id, command_type, attributes, -1 if partition is None else partition)
+
+
+def read_command(envelope: Envelope, value: bytes | None, types: TypeNames, replies_topic: str, max_bytes: int) -> Any:
+    """The command of a record.
+
+    Raises:
+        InvalidCommandError: with a code: see `Reply.code`.
+    """
+    attributes = envelope.attributes
+    subject = attributes.get(cloud_events.SUBJECT, envelope.aggregate_id)
+    if subject != envelope.aggregate_id:
+        raise InvalidCommandError(
+            "WRONG_AGGREGATE",
+            f"its subject is {subject!r:.200}, and it was sent to {envelope.aggregate_id!r:.200} by its key",
+        )
+    reply_topic = attributes.get(cloud_events.REPLY_TOPIC, replies_topic)
+    if reply_topic != replies_topic:
+        raise InvalidCommandError(
+            "INVALID_ATTRIBUTE", f"replies go to {replies_topic!r}, not to {reply_topic!r:.200} (ce_replytopic)"
+        )
+    _number(attributes, cloud_events.REPLY_PARTITION)
+    if value is not None and len(value) > max_bytes:
+        raise InvalidCommandError("TOO_LARGE", f"it has {len(value)} bytes; allowed are {max_bytes} (max_bytes)")
+    if envelope.type not in types:
+        raise InvalidCommandError(
+            "UNKNOWN_TYPE", f"{envelope.type!r:.200} is no command; commands are {', '.join(types.types)} (ce_type)"
+        )
+    if value is None:
+        raise InvalidCommandError("MALFORMED", "it has no value")
+    try:
+        return types.decode(envelope.type, value)
+    except SerializationError as error:
+        raise InvalidCommandError("MALFORMED", error.message) from error
+
+
+def command_headers(
+    command: AggregateCommand,
+    command_id: str,
+    source: str,
+    time_ms: int,
+    more: dict[str, str | int | None],
+) -> Headers:
+    """The headers of a command that is sent.
+
+    Args:
+        command: what is sent.
+        command_id: its id.
+        source: the sender.
+        time_ms: when.
+        more: further attributes.
+    """
+    return cloud_events.to_headers({
+        cloud_events.ID: command_id,
+        cloud_events.TYPE: command.type,
+        cloud_events.SOURCE: source,
+        cloud_events.SUBJECT: command.aggregate_id,
+        cloud_events.TIME: cloud_events.time_text(time_ms),
+        **more,
+    })  # fmt: skip
+
+
+def _number(attributes: dict[str, str], name: str) -> int | None:
+    text = attributes.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise InvalidCommandError("INVALID_ATTRIBUTE", f"ce_{name} is {text!r:.200}; it is a whole number from 0 on")
+    return int(text)

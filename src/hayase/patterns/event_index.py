@@ -1,0 +1,70 @@
+"""The index of events: a store, fed from the topic of the events, that says where each event is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hayase.core.records import Record, SourceRecord
+from hayase.dsl.options.stores import Stores
+from hayase.patterns import cloud_events
+from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
+from hayase.patterns.state_rows import EventKey, EventKeySerde, EventPlace, EventPlaceSerde
+from hayase.processor.api import ContextualProcessor, FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
+from hayase.processor.metrics import Sensor
+from hayase.state.stores.spec import StoreSpec
+
+
+class IndexSupplier:
+    """Makes the processors that keep the index, and brings its store."""
+
+    def __init__(self, aggregate: Any) -> None:
+        self.aggregate = aggregate
+
+    def __call__(self) -> IndexProcessor:
+        """A processor for one task."""
+        return IndexProcessor(self.aggregate.name, self.aggregate.index_store)
+
+    def stores(self) -> list[StoreSpec]:
+        """The store of the index."""
+        return [Stores.key_value_store(self.aggregate.index_store, EventKeySerde(), EventPlaceSerde())]
+
+
+class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
+    """Notes where each event is; of a version that is there twice the first counts."""
+
+    def __init__(self, name: str, store: str) -> None:
+        self._name = name
+        self._store = store
+
+    def init(self, context: FixedKeyProcessorContext[bytes, bytes]) -> None:
+        """See `FixedKeyProcessor.init`."""
+        self._context = context
+        self._index = context.get_state_store(self._store)
+        self._skipped: Sensor = context.metrics().add_rate_total_sensor("event-sourced", self._name, "foreign-event")
+
+    def process(self, record: FixedKeyRecord[bytes, bytes]) -> None:
+        """Note the place of one event; records of other formats are left out and counted."""
+        place = self._context.record_metadata()
+        try:
+            version = int(cloud_events.from_headers(record.headers)[cloud_events.VERSION])
+            key = EventKey(record.key.decode(), version)
+        except (KeyError, ValueError, AttributeError):
+            self._skipped.record()
+            return
+        if place is not None:
+            self._index.put_if_absent(key, EventPlace(place.partition, place.offset, record.timestamp_ms))
+
+
+class EventDecoder(ContextualProcessor[bytes, bytes, str, RecordedEvent[Any]]):
+    """Turns records of the topic into events."""
+
+    def __init__(self, aggregate: Recorded) -> None:
+        self._aggregate = aggregate
+
+    def process(self, record: Record[bytes, bytes]) -> None:
+        """Forward the event of one record."""
+        place = self.context.record_metadata()
+        assert place is not None  # records are processed, no punctuations
+        source = SourceRecord(*place, record.timestamp_ms, record.key, record.value, record.headers)
+        event = read_event(self._aggregate, source)
+        self.context.forward(Record(event.aggregate_id, event, record.timestamp_ms, record.headers))

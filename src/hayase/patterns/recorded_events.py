@@ -1,0 +1,216 @@
+"""Events as they are recorded: read from the topic, brought up to date, and folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from hayase.core.errors import HayaseError, ProcessingError
+from hayase.core.records import Headers, SourceRecord
+from hayase.patterns import cloud_events
+from hayase.patterns.state_rows import AggregateState
+from hayase.patterns.type_names import TypeNames
+
+Event_co = TypeVar("Event_co", covariant=True)
+"""Type of events that are read."""
+Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Takes the fields of an event of one version and gives those of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event of a type that the program does not have, as it was recorded."""
+
+    type: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class RecordedEvent(Generic[Event_co]):
+    """An event of an aggregate, and how it came about.
+
+    Attributes:
+        aggregate_id: of the aggregate that it happened to.
+        version: its number there, from 1 on.
+        type: under which it was recorded; the type of `event` may have another name now.
+        event: the event, brought up to date; an `UnknownEvent` if the program does not have its type.
+        time_ms: the wall clock of the epoch that recorded it, milliseconds since 1970.
+        partition: of the topic.
+        offset: in the partition.
+        id: unique among the events of its source: aggregate and version.
+        causation_id: of the command that caused it.
+        correlation_id: of all that came of one first command.
+        application: that decided.
+        source: the sender of the command.
+    """
+
+    aggregate_id: str
+    version: int
+    type: str
+    event: Event_co
+    time_ms: int
+    partition: int
+    offset: int
+    id: str
+    causation_id: str
+    correlation_id: str
+    application: str
+    source: str
+
+
+class Recorded(Protocol):
+    """What reading needs to know of an aggregate."""
+
+    name: str
+    event_types: TypeNames
+    events_topic: str
+
+    def upcast(self, event_type: str, data_version: int, data: bytes) -> bytes:
+        """The JSON of an event as the current type has it."""
+        ...
+
+    def initial_state(self) -> Any:
+        """The state before the first event."""
+        ...
+
+    def evolved(self, state: Any, event: Any) -> Any:
+        """The state after an event."""
+        ...
+
+    skips_unknown_events: bool
+
+
+def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
+    """The event that a record of the topic is.
+
+    Raises:
+        ProcessingError: `EVENT_UNREADABLE`: it has another format, or its JSON does not fit its type.
+    """
+    try:
+        attributes = cloud_events.from_headers(record.headers)
+        event_type, version = attributes[cloud_events.TYPE], int(attributes[cloud_events.VERSION])
+        event: object
+        if event_type in aggregate.event_types:
+            data_version = int(attributes.get(cloud_events.DATA_VERSION, "1"))
+            data = aggregate.upcast(event_type, data_version, record.value or b"null")
+            event = aggregate.event_types.decode(event_type, data)
+        else:
+            event = UnknownEvent(event_type, record.value or b"")
+        return RecordedEvent(
+            (record.key or b"").decode(),
+            version,
+            event_type,
+            event,
+            record.timestamp_ms,
+            record.partition,
+            record.offset,
+            attributes.get(cloud_events.ID, ""),
+            attributes.get(cloud_events.CAUSATION, ""),
+            attributes.get(cloud_events.CORRELATION, ""),
+            attributes.get(cloud_events.APPLICATION, ""),
+            attributes.get(cloud_events.COMMAND_SOURCE, ""),
+        )
+    except Exception as error:  # also what an upcaster of the user raises
+        raise ProcessingError(
+            "EVENT_UNREADABLE",
+            f"a record in the events of {aggregate.name!r} cannot be read: {_reason(error)}. Give an upcaster for its "
+            "type and version, or a type that reads it",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        ) from error
+
+
+def evolved(aggregate: Recorded, before: AggregateState[Any], recorded: RecordedEvent[Any]) -> AggregateState[Any]:
+    """The state after a recorded event.
+
+    Raises:
+        ProcessingError: `EVENT_NOT_EVOLVED`: `evolve` cannot take it; `UNKNOWN_EVENT_TYPE`, unless the aggregate skips
+            events of types that it does not have; `EVENTS_NOT_CONSECUTIVE`.
+    """
+    if recorded.version != before.version + 1:
+        raise _stopped(
+            "EVENTS_NOT_CONSECUTIVE",
+            f"version {recorded.version} follows version {before.version}: events are missing, or are there twice",
+            recorded,
+            aggregate,
+        )
+    if isinstance(recorded.event, UnknownEvent):
+        if not aggregate.skips_unknown_events:
+            raise _stopped(
+                "UNKNOWN_EVENT_TYPE",
+                f"the program has no event {recorded.type!r}; add it, name it in `renamed`, or have such events left "
+                'out: unknown_events="skip"',
+                recorded,
+                aggregate,
+            )
+        return AggregateState(before.id, recorded.version, before.state)
+    try:
+        state = aggregate.evolved(before.state, recorded.event)
+    except Exception as error:  # evolve is the user's
+        raise _stopped(
+            "EVENT_NOT_EVOLVED", f"evolve cannot take {recorded.type}: {_reason(error)}", recorded, aggregate
+        ) from error
+    return AggregateState(before.id, recorded.version, state)
+
+
+def folded(aggregate: Recorded, aggregate_id: str, events: Iterable[RecordedEvent[Any]]) -> AggregateState[Any]:
+    """The state after all events of one aggregate; raises as `evolved`."""
+    state = AggregateState(aggregate_id, 0, aggregate.initial_state())
+    for recorded in events:
+        state = evolved(aggregate, state, recorded)
+    return state
+
+
+def event_headers(
+    aggregate_id: str, version: int, event_type: str, data_version: int, now_ms: int, cause: Mapping[str, str | None]
+) -> Headers:
+    """The headers of an event.
+
+    Args:
+        aggregate_id: what it happened to.
+        version: its number there.
+        event_type: its name.
+        data_version: of its fields.
+        now_ms: the wall clock of the epoch.
+        cause: further attributes: of the command, and of the application.
+    """
+    return cloud_events.to_headers({
+        cloud_events.ID: f"{aggregate_id}/{version}",
+        cloud_events.TYPE: event_type,
+        cloud_events.SUBJECT: aggregate_id,
+        cloud_events.TIME: cloud_events.time_text(now_ms),
+        cloud_events.VERSION: version,
+        cloud_events.DATA_VERSION: data_version,
+        **cause,
+    })  # fmt: skip
+
+
+def upcast(upcasters: Mapping[tuple[str, int], Upcaster], event_type: str, data_version: int, data: bytes) -> bytes:
+    """The JSON of an event after all upcasters that apply to its type, version by version."""
+    if (event_type, data_version) not in upcasters:
+        return data
+    fields: Mapping[str, Any] = msgspec.json.decode(data)
+    while (upcaster := upcasters.get((event_type, data_version))) is not None:
+        fields = upcaster(dict(fields))
+        data_version += 1
+    return msgspec.json.encode(fields)
+
+
+def _stopped(condition: str, message: str, recorded: RecordedEvent[Any], aggregate: Recorded) -> ProcessingError:
+    return ProcessingError(
+        condition,
+        message,
+        aggregate=f"{aggregate.name} {recorded.aggregate_id}",
+        version=recorded.version,
+        topic=aggregate.events_topic,
+        partition=recorded.partition,
+        offset=recorded.offset,
+    )
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,164 @@
+"""Commands from a client, the history, and the `hayase events` commands, on an embedded log without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.unit.patterns import local_orders
+from tests.unit.patterns.local_orders import LocalOrders
+from tests.unit.patterns.shop import Order, Paid, Pay, Place, Placed, order_aggregate
+
+from hayase.cli.main import run_cli
+from hayase.core.errors import ConfigError, HayaseError, StateError
+from hayase.log.protocol import OutputBatch
+from hayase.patterns import AggregateState, CommandOutcomeUnknownError, PatternsApp
+from hayase.patterns.state_rows import EventKey
+from hayase.patterns.verification import verify
+from hayase.storage.lmdb_env import close_environment
+
+pytestmark = pytest.mark.long
+
+TARGET = f"{local_orders.__file__}:topology"
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalOrders]:
+    """An application to which a client has sent some commands."""
+    folder = tmp_path_factory.mktemp("orders")
+    made = LocalOrders(folder)
+    made.start()
+    with app_of(made).commands(local_orders.order, source="/tests") as commands:
+        commands.send("17", Place("book"), command_id="a")
+        commands.send("17", Pay(5), command_id="b", correlation_id="visit")
+        commands.send("18", Place("pen"))
+    made.stop()
+    yield made
+    made.app.close()
+    for data in folder.rglob("data.mdb"):
+        close_environment(data.parent)
+
+
+def app_of(orders: LocalOrders) -> PatternsApp:
+    return PatternsApp(local_orders.topology, orders.settings)
+
+
+def test_replies_come_to_the_client_that_has_sent_the_command(tmp_path: Path) -> None:
+    orders = LocalOrders(tmp_path)
+    orders.start()
+    try:
+        with app_of(orders).commands("order") as first, app_of(orders).commands("order") as second:
+            placed = first.send("17", Place("book"), expected_version=0)
+            assert placed.accepted and placed.position is not None and placed.position.offset == 1
+            assert second.send("17", Place("pen")).status == "rejected"
+            replies = first.send_many([(str(number), Place("pen")) for number in range(100, 130)])
+            assert [reply.aggregate_id for reply in replies] == [str(number) for number in range(100, 130)]
+            assert asyncio.run(second.send_async("17", Pay(4))).versions == range(2, 4)
+            assert first.send_nowait("17", Pay(4), command_id="x") == "x"
+            assert first.send("17", Pay(4), command_id="x").version == 5
+    finally:
+        orders.stop()
+        orders.app.close()
+
+
+def test_no_reply_in_time_names_the_ids_to_send_again(tmp_path: Path) -> None:
+    orders = LocalOrders(tmp_path)
+    with app_of(orders).commands("order") as commands:
+        with pytest.raises(CommandOutcomeUnknownError) as error:
+            commands.send("17", Place("book"), command_id="a", timeout=timedelta(milliseconds=50))
+        assert error.value.command_ids == ("a",) and error.value.condition == "COMMAND_OUTCOME_UNKNOWN"
+        orders.start()
+        assert commands.send("17", Place("book"), command_id="a").version == 1
+    orders.stop()
+    orders.app.close()
+
+
+def test_the_history_has_each_event_with_its_cause_and_the_state_at_any_point(orders: LocalOrders) -> None:
+    events = app_of(orders).events(local_orders.order)
+    first, second, third = events.history("17")
+    assert [first.event, second.event, third.event] == [Placed("book"), Paid(2), Paid(3)]
+    assert (second.version, second.causation_id, second.correlation_id) == (2, "b", "visit")
+    assert (second.source, second.application) == ("/tests", "app")
+    assert events.state("17") == AggregateState("17", 3, Order("book", 5))
+    assert events.state("17", version=2) == AggregateState("17", 2, Order("book", 2))
+    assert events.state("17", version=0) == AggregateState("17", 0, None)
+    assert events.state("17", at=first.time_ms).state == Order("book")
+    assert events.state("17", at=first.time_ms - 1).version == 0
+    assert events.state("nothing").version == 0 and events.history("nothing") == []
+    assert [each.version for each in events.history("17", from_version=2, to_version=2)] == [2]
+
+
+def test_a_version_that_is_not_there_and_two_points_at_once_are_refused(orders: LocalOrders) -> None:
+    events = app_of(orders).events("order")
+    with pytest.raises(StateError) as missing:
+        events.state("17", version=9)
+    assert missing.value.condition == "VERSION_NOT_THERE"
+    with pytest.raises(ConfigError):
+        events.state("17", version=1, at=5)
+
+
+def test_an_aggregate_that_is_not_in_the_topology_is_refused_with_those_that_are(orders: LocalOrders) -> None:
+    with pytest.raises(HayaseError, match="it has: order"):
+        app_of(orders).commands("orders")
+
+
+def test_verify_finds_states_that_are_what_the_events_say(orders: LocalOrders) -> None:
+    result = verify(local_orders.order, app_of(orders))
+    assert (result.aggregates, result.events, result.different) == (2, 4, 0)
+
+
+def test_verify_finds_a_state_that_is_not(orders: LocalOrders) -> None:
+    other = order_aggregate()
+    before = other.evolved
+    other.evolved = lambda state, event: before(state, Paid(7) if isinstance(event, Paid) else event)  # type: ignore[method-assign] # as of a later program
+    result = verify(other, app_of(orders))
+    (difference,) = result.differences
+    assert (difference.aggregate_id, difference.version) == ("17", 3)
+    assert (difference.stored, difference.folded) == (Order("book", 5), Order("book", 14))
+
+
+def events_command(orders: LocalOrders, command: str, *arguments: str) -> int:
+    given = [part for key, value in orders.settings.items() for part in ("-c", f"{key}={value}")]
+    return run_cli(["events", command, TARGET, *arguments, *given])
+
+
+def test_show_prints_the_story_of_an_aggregate(orders: LocalOrders, capsys: pytest.CaptureFixture[str]) -> None:
+    assert events_command(orders, "show", "order", "17", "--format", "json") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["version"], row["event"], row["cause"], row["from"]) for row in rows] == [
+        (1, "Placed", "a", "/tests"),
+        (2, "Paid", "b", "/tests"),
+        (3, "Paid", "b", "/tests"),
+    ]
+    assert rows[-1]["state"] == {"item": "book", "cents": 5, "expired": False}
+    assert events_command(orders, "show", "order", "17", "--until", "1") == 0
+    assert "Paid" not in capsys.readouterr().out
+    assert events_command(orders, "show", "order", "99") == 1
+
+
+def test_list_and_verify_print_each_aggregate(orders: LocalOrders, capsys: pytest.CaptureFixture[str]) -> None:
+    assert events_command(orders, "list", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "aggregate": "order",
+        "topic": "order-events",
+        "offsets": 4,
+        "commands": "Place, Pay, Expire",
+        "events": "Placed, Paid, Expired",
+    }
+    assert events_command(orders, "verify") == 0
+
+
+def test_an_event_that_is_there_twice_keeps_its_first_place_in_the_index(tmp_path: Path) -> None:
+    orders = LocalOrders(tmp_path)
+    headers = (("ce_aggregateversion", b"1"),)
+    orders.app.writer().append(
+        [OutputBatch("order-events", [b"17"] * 3, [b"{}"] * 3, [0] * 3, None, [headers] * 2 + [()])]
+    )
+    orders.epoch()
+    rows = {row.key: row.value for row in app_of(orders).store("order-events-index").all()}
+    assert [(key, place.offset) for key, place in rows.items()] == [(EventKey("17", 1), 0)]
+    orders.app.close()
