@@ -25,7 +25,7 @@ from hayase.core.logs import configure_logging
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log_of_user
 
-_HELP = "A server for ksqlDB's SQL: REST interface, persistent, pull and push queries."
+_HELP = "KsqlDB's server: REST, pull and push queries."
 
 server = typer.Typer(invoke_without_command=True, help=_HELP, rich_markup_mode=None)
 

@@ -56,7 +56,7 @@ def shell(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """KsqlDB's SQL: a shell for a server; `run` runs a script on Spark, `test` runs tests.
+    """KsqlDB's SQL: a shell, run, test.
 
     Without a sub-command: at a terminal a shell, else the statements of -e, -f or the standard input.
 

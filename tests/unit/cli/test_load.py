@@ -181,14 +181,18 @@ def test_a_program_that_starts_when_it_is_loaded_is_told_of_the_main_guard(tmp_p
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for package in ("visits", "orders"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("")
         for module in ("app", "counts"):
             (tmp_path / package / f"{module}.py").write_text(PROGRAM)
+    for name in [each for each in sys.modules if each.partition(".")[0] in {"visits", "orders"}]:  # of other tests
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for name in [each for each in sys.modules if each.partition(".")[0] in {"visits", "orders"}]:
+        del sys.modules[name]
 
 
 def id_of(target: str, folder: Path, **given: str) -> str:

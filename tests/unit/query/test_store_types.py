@@ -328,6 +328,7 @@ def test_state_list_says_where_stores_are_kept(machine: Machine, capsys: pytest.
         "kind": "timestamped_key_value",
         "kept": "disk, no changelog",
         "rows": 5,
+        "entries": 5,
         "epoch": 0,
     }
     assert now["logged"]["kept"] == "disk"

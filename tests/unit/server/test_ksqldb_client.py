@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +20,22 @@ from hayase.server.http.app import make_app
 from hayase.server.serving import HttpServer
 from hayase.testing.servers import free_ports
 
-ksqldb = pytest.importorskip("ksqldb")
+
+def installed(name: str) -> ModuleType:
+    """The package of that name that is installed: a folder of the tests has the same name."""
+    file = Path(str(metadata.distribution(name).locate_file(f"{name}/__init__.py")))
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(file.parent)])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        for part in [each for each in sys.modules if each.startswith(f"{name}.")]:
+            patch.delitem(sys.modules, part)
+    return module
+
+
+ksqldb = installed("ksqldb")
 pytestmark = pytest.mark.long
 STATEMENTS = """
 CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);
