@@ -48,7 +48,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> object:
     return state
 
 
-@pytest.mark.parametrize("command", range(len(STATEMENTS)))
+@pytest.mark.parametrize(
+    "command",
+    [
+        command if command in {1, 4} else pytest.param(command, marks=pytest.mark.slow)
+        for command in range(len(STATEMENTS))
+    ],
+)
 @pytest.mark.parametrize("failpoint", SERVER_NAMES)
 def test_a_killed_server_goes_on(tmp_path: Path, undisturbed: object, failpoint: str, command: int) -> None:
     killed = run(tmp_path, failpoint, command)
