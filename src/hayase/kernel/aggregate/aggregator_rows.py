@@ -125,7 +125,10 @@ class BuiltInRows(RowStreamAggregator):
         typed = edge is not None
         types = input_types(node, aggregation, edge) if edge is not None and typed else None
         self._parts = built_ins(aggregation, types)
-        self._readers = [_reader(node, field.input, edge) for field in aggregation.fields]
+        self._readers = [
+            _reader(node, field.input, edge) if field.loop is None else _fields_of(field.loop.inputs)
+            for field in aggregation.fields
+        ]
         self._widths = [len(part.stored_names) for part in self._parts]
         self._bare = aggregation.bare
         self._serde = serde
@@ -188,6 +191,10 @@ def row_aggregator(node: str, aggregation: Aggregation, serde: Serde, edge: Edge
             return ReduceRows(aggregation, serde)
         case BuiltInAggregate():
             return BuiltInRows(node, aggregation, serde, edge)
+
+
+def _fields_of(names: Sequence[str]) -> RecordFunction:
+    return lambda record: tuple(field_of(record.value, name) for name in names)
 
 
 def _reader(node: str, expression: pl.Expr | None, edge: EdgeSchema | None) -> RecordFunction | None:

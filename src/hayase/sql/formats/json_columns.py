@@ -19,10 +19,9 @@ from hayase.sql.formats.columns import Column
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_twins import JsonTwin, converter
 from hayase.sql.formats.json_writing import ENCODER, has_plain_doubles, writer
-from hayase.sql.formats.row_columns import codec_of
+from hayase.sql.formats.packing import packed_forms
+from hayase.sql.formats.row_columns import FROM_ROWS, codec_of, packed_series, unpacked
 from hayase.sql.types import sql_types as sql
-
-_FROM_ROWS = (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 
 
 class JsonRowsCodec(ColumnCodec):
@@ -40,6 +39,7 @@ class JsonRowsCodec(ColumnCodec):
         self._payload = payload
         self._columns = list(columns)
         self._schema = schema
+        self._packed = packed_forms(columns)
         converters = [converter(column.type) for column in columns]
         self._converters = [
             (index, each)
@@ -138,7 +138,7 @@ class JsonRowsCodec(ColumnCodec):
 
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]
-        series = pl.Series(name, values, dtype, strict=True)
+        series = packed_series(name, values, dtype, self._packed.get(name))
         if dtype != pl.Float64:
             return series
         # Java's zero from a decimal text has no sign; Polars leaves -0.0 + 0.0 as it is.
@@ -159,6 +159,9 @@ class JsonRowsCodec(ColumnCodec):
         name, dtype = self._schema.fields[index]
         column = cast(self._serde, frame[name], dtype)
         write = self._writers[index]
+        if name in self._packed:
+            values = unpacked(column, self._packed[name])
+            return values if write is None else [None if value is None else write(value) for value in values]
         if write is None or (dtype == pl.Float64 and has_plain_doubles(column)) or dtype == pl.Binary:
             return column.to_list()
         return [None if value is None else write(value) for value in column.to_list()]
@@ -168,7 +171,10 @@ class JsonRowsCodec(ColumnCodec):
         if null is not None and null.any():
             present = iter(self.to_python(frame.filter(~null)))
             return [None if gone else next(present) for gone in null.to_list()]
-        columns = [cast(self._serde, frame[name], dtype).to_list() for name, dtype in self._schema.fields]
+        columns = [
+            unpacked(cast(self._serde, frame[name], dtype), self._packed.get(name))
+            for name, dtype in self._schema.fields
+        ]
         names = self._schema.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -176,10 +182,12 @@ class JsonRowsCodec(ColumnCodec):
         """See ColumnCodec; raises SerializationError."""
         try:
             columns = [
-                pl.Series(name, [None if value is None else value[name] for value in values], dtype, strict=True)
+                packed_series(
+                    name, [None if value is None else value[name] for value in values], dtype, self._packed.get(name)
+                )
                 for name, dtype in self._schema.fields
             ]
-        except _FROM_ROWS as error:
+        except FROM_ROWS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"a row does not fit its columns: {error}") from error
         return pl.DataFrame(columns), pl.Series([value is None for value in values], dtype=pl.Boolean)
 
