@@ -22,7 +22,7 @@ _NO_COLUMNS = Schema(((BARE_FIELD, pl.String()),), bare=True)
 
 
 def column_schema(columns: Sequence[Column], packed: Collection[str] = ()) -> Schema | None:
-    """Names and column types of rows; `None` if there are no columns, or a name cannot be one of a column's.
+    """Names and column types of rows; `None` if there are no columns, or Polars does not take a name.
 
     Args:
         columns: of the rows.
