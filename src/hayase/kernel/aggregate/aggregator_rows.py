@@ -10,6 +10,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.aggregate.built_in import built_ins, input_types
+from hayase.kernel.aggregate.built_in_loop import Looped
 from hayase.kernel.aggregate.built_in_serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.frame.row_functions import OneRow, RecordFunction, field_of
 from hayase.kernel.node.column_node import KEY, TS
@@ -130,6 +131,7 @@ class BuiltInRows(RowStreamAggregator):
             for field in aggregation.fields
         ]
         self._widths = [len(part.stored_names) for part in self._parts]
+        self._first = [None if isinstance(part, Looped) else part.start()[0] for part in self._parts]
         self._bare = aggregation.bare
         self._serde = serde
         if not isinstance(serde, AggregateSerde):
@@ -165,7 +167,15 @@ class BuiltInRows(RowStreamAggregator):
         if isinstance(self._serde, AggregateSerde):
             return self._serde.unpack(data)
         value = self._serde.from_bytes(data)
-        return [value] if self._bare else [field_of(value, name) for name in self._names]
+        if self._bare:
+            return [value]
+        stored = [field_of(value, name) for name in self._names]
+        # a field that the row was stored without has its first value
+        return (
+            stored
+            if None not in stored
+            else [first if item is None else item for item, first in zip(stored, self._first, strict=True)]
+        )
 
     def dump(self, state: Sequence[object]) -> bytes | None:
         """The stored values as the store keeps them."""

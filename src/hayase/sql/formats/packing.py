@@ -56,7 +56,8 @@ class PackedForm:
 def packed_form(type_: sql.SqlType) -> PackedForm:
     """How values of a type are packed."""
     pack, unpack = packer(type_, ordered=True), unpacker(type_)
-    stored = partial(_stored, unpacker(type_), packer(type_)) if _has_map(type_) else None
+    store = packer(type_)
+    stored = partial(_stored, unpack, store) if unpack is not None and store is not None and _has_map(type_) else None
     return PackedForm(
         type_,
         _ENCODER.encode if pack is None else partial(_packed, pack),

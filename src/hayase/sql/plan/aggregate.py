@@ -24,6 +24,7 @@ from hayase.sql.ast.queries import Window, WindowKind
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, WINDOWEND, WINDOWSTART
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_value_serde
+from hayase.sql.formats.nested_states import NestedStatesSerde
 from hayase.sql.functions.bound import BoundAggregate
 from hayase.sql.plan.built_in_aggregates import BuiltInResults, Call, engine_calls
 from hayase.sql.plan.context import PlanContext, Stage, internal_key, rows_schema, windowed_serde
@@ -232,6 +233,9 @@ def _built_in(
     """The table of the engine's aggregates."""
     packed = frozenset(name for call in calls for name in call.packed)
     states = internal_value_serde([column for call in calls for column in call.columns], packed)
+    nested = {call.name: call.nested for call in calls if call.nested}
+    if nested:
+        states = NestedStatesSerde(states, nested)
     fields = {name: field for call in calls for name, field in call.fields.items()}
     windowed, materialized = _windowed(grouped, step.window, step.final, materialized.with_value_serde(states))
     table: KTable[Any, Any] = windowed.agg(materialized, **fields)

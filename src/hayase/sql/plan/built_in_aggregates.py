@@ -6,7 +6,7 @@ They keep in the store what the functions keep, and give the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -38,7 +38,7 @@ from hayase.sql.plan.guarded import GuardedExpression
 from hayase.sql.plan.looped_aggregates import FunctionLoop, LoopedCall, LoopInput
 from hayase.sql.plan.vectorize import vectorized
 from hayase.sql.types.java_numbers import wrapped
-from hayase.sql.types.sql_types import BIGINT, DATE, DOUBLE, INTEGER, TIME, TIMESTAMP, SqlType
+from hayase.sql.types.sql_types import BIGINT, DATE, DOUBLE, INTEGER, TIME, TIMESTAMP, SqlType, StructType
 from hayase.topology.operators import VectorizedResult
 
 State = Mapping[str, Any]
@@ -57,6 +57,7 @@ class BuiltInCall:
         result: of the stored fields.
         column: the same over columns.
         packed: names of the stored columns that are packed.
+        nested: fields of the STRUCT that is stored with the names that they have as fields of the aggregate.
     """
 
     name: str
@@ -65,6 +66,7 @@ class BuiltInCall:
     result: Callable[[State], Any]
     column: pl.Expr
     packed: frozenset[str] = frozenset()
+    nested: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def definition(self) -> str:
@@ -112,11 +114,12 @@ def _kept(name: str, field: BuiltIn, type_: SqlType) -> BuiltInCall:
 def _mean(name: str, value: pl.Expr, item: SqlType) -> BuiltInCall:
     total, count = f"{name}_SUM", f"{name}_COUNT"
     fields = {total: BuiltIn("sum", value, wraps=True), count: BuiltIn("count", value)}
-    columns = [Column(total, DOUBLE if item == DOUBLE else BIGINT), Column(count, BIGINT)]
+    state = StructType((("SUM", DOUBLE if item == DOUBLE else BIGINT), ("COUNT", BIGINT)))
     summed = wrapped_column(pl.col(total)) if item == INTEGER else pl.col(total)
     counted = pl.col(count).cast(pl.Float64)
     mean = pl.when(pl.col(count) == 0).then(0.0).otherwise(summed.cast(pl.Float64) / counted)
-    return BuiltInCall(name, fields, columns, _Mean(total, count, item), mean)
+    nested = {"SUM": total, "COUNT": count}
+    return BuiltInCall(name, fields, [Column(name, state)], _Mean(total, count, item), mean, nested=nested)
 
 
 class ArgumentsOfRow:
@@ -153,10 +156,7 @@ class _Argument:
 
 
 def engine_calls(step: Aggregate, stage: Stage, context: PlanContext) -> tuple[Stage, list[Call]] | None:
-    """All calls of a step, and the rows with their arguments; `None` if an argument cannot be a column.
-
-    AVG beside a loop is one, too: it has always had another state there.
-    """
+    """All calls of a step, and the rows with their arguments; `None` if an argument cannot be a column."""
     arguments: list[list[_Argument]] = []
     for call in step.aggregates:
         made = [
@@ -170,7 +170,7 @@ def engine_calls(step: Aggregate, stage: Stage, context: PlanContext) -> tuple[S
     built_in = [_built_in(call, given) for call, given in zip(step.aggregates, arguments, strict=True)]
     calls: list[Call] = []
     for call, own, given in zip(step.aggregates, built_in, arguments, strict=True):
-        if own is not None and (len(own.columns) == 1 or None not in built_in):
+        if own is not None:
             calls.append(own)
         elif given and call.function.return_type is not None:
             calls.append(_looped(call, given))

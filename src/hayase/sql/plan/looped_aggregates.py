@@ -147,6 +147,7 @@ class LoopedCall:
         self.fields = {name: BuiltIn("loop", value, loop=loop)}
         self.columns: Sequence[Column] = [Column(name, state_type)]
         self.packed = frozenset({name})
+        self.nested: Mapping[str, str] = {}
         self._result_type = result_type
 
     def result(self, state: Mapping[str, Any]) -> Any:

@@ -56,7 +56,7 @@ class AggregateLoop(Protocol):
         """The state of such bytes; of none the initial one."""
         ...
 
-    def values_of(self, columns: Sequence[pl.Series]) -> list[list[Any]]:
+    def values_of(self, columns: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The values of the inputs' columns."""
         ...
 
