@@ -109,7 +109,11 @@ class JsonRowsCodec(ColumnCodec):
     ) -> tuple[list[list[Any]], list[int], list[bool]]:
         """Columns, the rows that have to be read the long way, and which are null."""
         texts: Sequence[Any] = [b"null" if text is None else text for text in values] if None in values else values
-        twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]
+        respelled = twin.respelled or bool(twin.respelled_inside)
+        twins, failed = _strictly(twin, texts) if respelled else None, []
+        decided = twins is not None
+        if twins is None:
+            twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]
         left = {at for at, _ in failed}
         null = [False] * len(texts)
         if None in twins:
@@ -118,13 +122,13 @@ class JsonRowsCodec(ColumnCodec):
         present = [at for at, gone in enumerate(null) if not gone and at not in left]
         columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
         missing = any(UNSET in column for column in columns)
-        if missing or twin.respelled:
+        if not decided and (missing or twin.respelled):
             left |= {present[at] for at in twin.undecided([texts[at] for at in present])}
         if missing:
             columns = [[None if value is UNSET else value for value in column] for column in columns]
         for index, convert in self._converters:
             left |= _converted(columns[index], convert)
-        if twin.respelled_inside:
+        if not decided and twin.respelled_inside:
             left |= {at for at in present if at not in left and not twin.is_decided_inside(texts[at])}
         return columns, sorted(left), null
 
@@ -190,6 +194,14 @@ class JsonRowsCodec(ColumnCodec):
         except FROM_ROWS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"a row does not fit its columns: {error}") from error
         return pl.DataFrame(columns), pl.Series([value is None for value in values], dtype=pl.Boolean)
+
+
+def _strictly(twin: JsonTwin, texts: Sequence[Any]) -> list[Any] | None:
+    """The twins of records, if each has only the columns' names, in the spelling that is expected; else `None`."""
+    try:
+        return list(map(twin.decode_strictly, texts))
+    except msgspec.MsgspecError:
+        return None
 
 
 def _converted(column: list[Any], convert: Any) -> set[int]:
