@@ -241,7 +241,7 @@ class AvroReaderSchema:
                 return ConnectSchema(SchemaType.BYTES, name=definition["name"], parameters={"connect.fixed.size": size})
         if kind not in _BACK:
             return self.of(kind)
-        logical = definition.get("logicalType")
+        logical = str(definition.get("logicalType"))
         if logical == "decimal":
             schema = decimal_schema(definition.get("scale", 0))
             precision = definition["precision"]
