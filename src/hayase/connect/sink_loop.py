@@ -274,6 +274,9 @@ class SinkTaskLoop(ABC):
         self._conversion = conversion
         self._sleep = sleep
         self.positions: dict[SinkPartition, int] = {}
+        self.hurry = False
+        """Whether records are written without waiting for further ones."""
+        self.retrying = False
 
     def step(self) -> bool:
         """Read, and write what was read; whether there was anything.

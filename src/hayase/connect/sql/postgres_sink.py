@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -97,19 +98,31 @@ def _connect(config: TypedConfig) -> psycopg.Connection[Any]:
     password = config.password("connection.password")
     settings = {"user": config.optional_string("connection.username"), "password": password}
     try:
+        schema = _option_value(config.string("connection.schema"))
         connection = psycopg.connect(
             url,
             autocommit=True,
             **{name: value for name, value in settings.items() if value is not None},  # type: ignore[arg-type]  # texts
             application_name="hayase-sink",
             connect_timeout=10,
-            options=f'-c search_path="{config.string("connection.schema")}" -c TimeZone=UTC -c DateStyle=ISO',
+            options=f"-c search_path={schema} -c TimeZone=UTC -c DateStyle=ISO",
         )
     except psycopg.Error as error:
         text = str(error).strip()
         text = text.replace(password, "[hidden]") if password else text
         raise RetriableError("DATABASE_UNREACHABLE", f"the database cannot be reached: {text}") from error
     return connection
+
+
+def _option_value(identifier: str) -> str:
+    r"""An identifier as the server's `options` take it: quoted, and with each space and backslash escaped.
+
+    Example:
+        >>> print(_option_value('my "schema" -c x'))
+        "my\ ""schema""\ -c\ x"
+    """
+    quoted = '"' + identifier.replace('"', '""') + '"'
+    return re.sub(r"([\\\s])", r"\\\1", quoted)
 
 
 class PostgresSinkTask(TransactionalSinkTask):
