@@ -5,11 +5,11 @@ from __future__ import annotations
 TARGET_S = 0.1
 """So long an epoch should keep its slots then."""
 FIRST_RECORDS_MAX = 5_000
-"""The bound while no epoch has told how long records take."""
+"""The bound before any epoch has shown how long records take."""
 _STEP_MAX = 4.0
 """The bound changes by no more than this factor from one epoch to the next: one slow epoch says little."""
-_TOLD_FROM = 0.5
-"""An epoch tells how long records take if it reads at least this part of the bound: else it is mostly fixed cost."""
+_MEASURED_FROM = 0.5
+"""An epoch counts if it reads at least this part of the bound: a smaller one is mostly fixed cost."""
 
 
 class FairShare:
@@ -26,8 +26,8 @@ class FairShare:
         return max(1, int(self._records)) if others_want_slots else None
 
     def completed(self, records: int, busy_s: float) -> None:
-        """Tell how many records an epoch had, and how long it kept its slots."""
-        if records < self._records * _TOLD_FROM or busy_s <= 0:
+        """Note how many records an epoch had, and how long it kept its slots."""
+        if records < self._records * _MEASURED_FROM or busy_s <= 0:
             return
         wanted = records * TARGET_S / busy_s
         self._records = max(1.0, min(max(wanted, self._records / _STEP_MAX), self._records * _STEP_MAX))
