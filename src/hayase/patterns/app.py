@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
@@ -21,6 +21,8 @@ from hayase.patterns.decider import C, S
 from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
 from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
+from hayase.patterns.read_models.read_model import ReadModel
+from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
@@ -37,6 +39,7 @@ class PatternsApp(StreamsApp):
         topology: with aggregates; or one aggregate, which is run by itself.
         config: settings.
         partitions: of the topics of aggregates that are made.
+        read_models: filled in threads of this process while the application is started.
 
     Example:
         >>> with PatternsApp(order, {"application.id": "orders"}) as app:  # doctest: +SKIP
@@ -50,6 +53,7 @@ class PatternsApp(StreamsApp):
         config: StreamsConfig | Mapping[str, object],
         *,
         partitions: int = 4,
+        read_models: Sequence[ReadModel] = (),
     ) -> None:
         if isinstance(topology, EventSourced):
             builder = StreamsBuilder()
@@ -59,6 +63,9 @@ class PatternsApp(StreamsApp):
         self.aggregates = aggregates_of(topology)
         self._partitions = partitions
         super().__init__(topology, config)
+        self.read_models = {model.name: ReadModelRunner(model, self.config) for model in read_models}
+        for name, runner in self.read_models.items():
+            gauge_lag(self._telemetry.registry, self.config.application_id, name, runner)
 
     def start(self) -> None:
         """See `StreamsApp.start`; topics of aggregates are made first.
@@ -69,6 +76,14 @@ class PatternsApp(StreamsApp):
         self.create_topics()
         with _naming_rebuild(self.aggregates):
             super().start()
+        for runner in self.read_models.values():
+            runner.start()
+
+    def close(self, *arguments: Any, **named: Any) -> bool:
+        """See `StreamsApp.close`; read models stop after the write that they are at."""
+        for runner in self.read_models.values():
+            runner.close()
+        return super().close(*arguments, **named)
 
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
@@ -89,6 +104,8 @@ class PatternsApp(StreamsApp):
                 self._make_topics(log, aggregate)
                 check_kept(log, aggregate.events_topic)
                 _check_owner(log, aggregate, self.config.application_id)
+            for runner in self.read_models.values():
+                make_topic(log, runner.model, self._partitions)
         finally:
             log.close()
 

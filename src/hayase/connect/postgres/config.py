@@ -73,6 +73,10 @@ def _define() -> ConfigDef:
         add(f"{kind}.include.list", texts, [], _regexes, medium, f"What is captured of {what}: {_REGEX_LIST}.")
         add(f"{kind}.exclude.list", texts, [], _regexes, medium, f"What is left out of {what}: {_REGEX_LIST}.")
     add(
+        "message.prefix.include.list", texts, [], _regexes, medium,
+        f"Which logical messages of transactions are captured, by their prefix: {_REGEX_LIST}; none unless it is set.",
+    )  # fmt: skip
+    add(
         "snapshot.mode", text, "initial", one_of("initial", "initial_only", "no_data", "never", "when_needed"), medium,
         "Whether rows that are there at the start are read: initial: once; initial_only: and then no changes; no_data "
         "or never: only changes; when_needed: also again when the slot has lost changes.",
@@ -162,6 +166,8 @@ class CaptureConfig(TypedConfig):
                     setting=f"{kind}.exclude.list",
                 )
             self.filters[kind] = NameFilter(include, exclude)
+        prefixes = self.list("message.prefix.include.list")
+        self.messages: NameFilter | None = NameFilter(prefixes, []) if prefixes else None
         self.skipped = frozenset(self.list("skipped.operations")) - {"none"}
         self.modes = TypeModes(
             decimals=self.string("decimal.handling.mode"),

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import msgspec
 
@@ -18,6 +19,7 @@ from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.events import Position, TableEvents
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import POSTGRES_EPOCH_US
+from hayase.connect.postgres.messages import MESSAGE_KEY_SCHEMA, MessageEvents
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, stream_partition
 from hayase.connect.postgres.pgoutput import (
     Begin,
@@ -25,6 +27,8 @@ from hayase.connect.postgres.pgoutput import (
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
+    Message,
     Relation,
     Truncate,
     Update,
@@ -98,6 +102,7 @@ class ChangeReader:
         self._query = query
         self._now_us = now_us
         self._partition = stream_partition(config.prefix)
+        self._messages = MessageEvents(config, now_us)
         self._tables: dict[int, _StreamTable | None] = {}
         self._records: list[SourceRecord | SerializedRecords] = []
         self.in_transaction = False
@@ -159,7 +164,7 @@ class ChangeReader:
             SerializationError: the message cannot be read.
         """
         change = decode(message.data)
-        if isinstance(change, (Insert, Update, Delete, Truncate)):
+        if isinstance(change, (Insert, Update, Delete, Truncate)) or self._is_captured(change):
             self._ordinal += 1
             if self._done or self._ordinal <= self._skip or self._was_seen(message.lsn):
                 return
@@ -173,6 +178,16 @@ class ChangeReader:
             self._commit(change)
         elif isinstance(change, Relation):
             self._tables[change.oid] = self._table(change)
+
+    def _is_captured(self, change: Message) -> TypeGuard[LogicalMessage]:
+        """Whether it is a message of a transaction that is captured."""
+        prefixes = self._config.messages
+        return (
+            isinstance(change, LogicalMessage)
+            and change.transactional
+            and prefixes is not None
+            and prefixes.matches(change.prefix)
+        )
 
     def _was_seen(self, lsn: int) -> bool:
         """Whether Debezium has captured a change; changes of one COPY share a position, and may come again."""
@@ -236,7 +251,7 @@ class ChangeReader:
         order = KeyOrder(table, self._registry, self._query) if in_chunks else None
         return _StreamTable(events, order, None if self._json is None else RenderedEvents(events, self._json))
 
-    def _change(self, change: Insert | Update | Delete | Truncate, lsn: int) -> None:
+    def _change(self, change: Insert | Update | Delete | Truncate | LogicalMessage, lsn: int) -> None:
         begin = self._begin
         if begin is None:
             raise ConnectError("INVALID_REPLICATION_MESSAGE", "a change came outside of a transaction", lsn=lsn)
@@ -246,6 +261,9 @@ class ChangeReader:
         self.offset.commit_us = position.commit_us
         self.offset.transaction_lsn = begin.final_lsn
         self.offset.ordinal = self._ordinal
+        if isinstance(change, LogicalMessage):
+            self._message(change, position)
+            return
         if isinstance(change, Truncate):
             if "t" not in self._config.skipped:
                 for oid in change.relations:
@@ -261,6 +279,20 @@ class ChangeReader:
             self._delete(table, change.old, position)
         else:
             self._update(table, change, position)
+
+    def _message(self, message: LogicalMessage, position: Position) -> None:
+        events = self._messages
+        self._add(
+            SourceRecord(
+                source_partition=self._partition,
+                source_offset=self._stored(),
+                topic=events.topic,
+                key_schema=MESSAGE_KEY_SCHEMA,
+                key={"prefix": message.prefix},
+                value_schema=events.value_schema,
+                value=events.value(message, position),
+            )
+        )
 
     def _in_snapshot(self, table: _StreamTable, cells: Sequence[Cell]) -> bool:
         """Whether the chunk that holds a row was read when the transaction was visible."""

@@ -237,7 +237,11 @@ class PostgresSourceTask(SourceTask):
         )
         # What was handed out and is not published yet must not be confirmed by a new connection.
         session.replication.start(
-            self._config.slot, offset.commit_lsn, self._config.publication, confirmed=self._durable_lsn
+            self._config.slot,
+            offset.commit_lsn,
+            self._config.publication,
+            confirmed=self._durable_lsn,
+            messages=self._config.messages is not None,
         )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
