@@ -60,7 +60,7 @@ Connector = Callable[[Mapping[str, str]], dict[str, str]]
 def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
     publish: Publish, connector: Connector, postgres_server: PostgresServer, database: str, tmp_path: Path
 ) -> None:
-    log = LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})
+    log = LogConfig("embedded", str(tmp_path / "log"))
     config = connector(
         {
             **postgres_server.connector_config(database),

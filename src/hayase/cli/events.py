@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from hayase.app.app import StreamsApp
-from hayase.cli.load import load
+from hayase.cli.load import load, module_of
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of, parse_time
@@ -16,12 +17,17 @@ from hayase.core.time import to_iso
 from hayase.patterns.app import aggregate_named, aggregates_of
 from hayase.patterns.event_log import EventLog
 from hayase.patterns.history import EventHistory
+from hayase.patterns.read_models.read_model import read_models_of
 from hayase.patterns.recorded_events import RecordedEvent, UnknownEvent, evolved
+from hayase.patterns.replay import DATABASE
+from hayase.patterns.replay import replay as run_replay
 from hayase.patterns.state_rows import AggregateState
 from hayase.patterns.verification import rebuild as rebuild_states
 from hayase.patterns.verification import verify as verify_states
 
-events = typer.Typer(no_args_is_help=True, help="Aggregates: list, show, verify, rebuild.", rich_markup_mode=None)
+events = typer.Typer(
+    no_args_is_help=True, help="Aggregates: list, show, replay, verify, rebuild.", rich_markup_mode=None
+)
 
 _VERSIONS_MAX = 100_000_000_000
 """A number below it is a version; as milliseconds since 1970 it would be before March 1973."""
@@ -32,7 +38,7 @@ Format = Annotated[Output, typer.Option("--format", help="A table, or one JSON o
 
 @events.callback()
 def _group() -> None:
-    """Look at the events of an application's aggregates, while it runs or not: list, show, verify; and rebuild states.
+    """Aggregates of an application, while it runs or not: list, show, replay, verify; and rebuild their states.
 
     Use the settings the application runs with (application.id, log.dir or bootstrap.servers, state.dir).
     """
@@ -187,6 +193,36 @@ def rebuild(
         typer.echo("nothing was written", err=True)
         raise typer.Exit(1)
     typer.echo("nothing was written: --dry-run" if dry_run else f"written as epoch {migration.epoch}", err=True)
+
+
+@events.command(short_help="Run states and read models over the events up to a time, into a folder.")
+def replay(
+    target: Target,
+    into: Annotated[Path, typer.Option("--into", help="A folder that is empty or not there.")],
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="The last time (ISO 8601, UTC); default: all events.")
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run the states of aggregates and the read models of a program over the events up to a time.
+
+    The result is `replay.sqlite` in the folder: a table of each read model, and one of the states of each aggregate.
+    Nothing else is written or sent, and another program may be named ("what if"). Two replays are equal byte by byte.
+
+    For example:
+
+        hayase events replay shop.py:topology --until 2026-11-24T12:00 --into noon
+    """
+    loaded = load(target)
+    settings = settings_of(loaded, read_settings(config, config_file))
+    module = module_of(loaded)
+    until_ms = None if until is None else parse_time("--until", until)
+    result = run_replay(loaded.topology, read_models_of(vars(module)).values(), settings, into, until_ms=until_ms)
+    rows = [{"read model": name, "rows": count} for name, count in result.rows.items()]
+    for line in lines_of(rows, Output.TABLE) if rows else ():
+        typer.echo(line)
+    typer.echo(f"{result.events} records, {result.states} states, in {into / DATABASE}", err=True)
 
 
 def _up_to(recorded: list[RecordedEvent[Any]], until: str | None) -> list[RecordedEvent[Any]]:

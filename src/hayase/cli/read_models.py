@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hayase.cli.load import Loaded, load
+from hayase.cli.load import Loaded, load, module_of
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of
@@ -235,8 +235,7 @@ def _loaded(target: str, config: Config, config_file: ConfigFile) -> tuple[Loade
 
 
 def _models(loaded: Loaded) -> dict[str, ReadModel]:
-    module = loaded.module or sys.modules[".".join(filter(None, [loaded.package, loaded.name]))]
-    models = read_models_of(vars(module))
+    models = read_models_of(vars(module_of(loaded)))
     if not models:
         raise ConfigError(
             "UNKNOWN_READ_MODEL", f"{loaded.name} has no read model among its names; make one: orders = ReadModel(…)"

@@ -22,6 +22,7 @@ import msgspec
 
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.patterns.read_models.targets import check_name
+from hayase.serde import Serdes
 from hayase.serde.pydantic_models import is_model
 
 MESSAGE_PREFIX = "hayase-outbox"
@@ -228,7 +229,7 @@ def _payload(event: object) -> str:
         )
     try:
         if is_model(type(event)):
-            return str(event.model_dump_json())  # type: ignore[union-attr]  # a Pydantic model, by `is_model`
+            return Serdes.json(type(event)).to_bytes(event).decode()
         return msgspec.json.encode(event).decode()
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise SerializationError("INVALID_EVENT", f"{event!r:.200} cannot be written as JSON: {error}") from error
@@ -260,11 +261,13 @@ def _in_transaction(connection: object) -> bool:
 
 
 def execute(connection: Connection, statement: str, values: Mapping[str, str]) -> Any:
-    """Execute a statement with `:name` parameters by the driver's own style."""
-    if is_sqlalchemy(connection):
-        import sqlalchemy
+    """Execute a statement with `:name` parameters, as the driver psycopg takes them.
 
-        return connection.execute(sqlalchemy.text(statement), dict(values))
-    for name in values:
-        statement = statement.replace(f":{name}", f"%({name})s")
-    return connection.execute(statement, dict(values))
+    A connection of SQLAlchemy passes it on to its driver; a session of SQLAlchemy has such a connection.
+    """
+    statement = re.sub(r":(\w+)", r"%(\1)s", statement)
+    if not is_sqlalchemy(connection):
+        return connection.execute(statement, dict(values))
+    given: Any = connection
+    below = given if hasattr(given, "exec_driver_sql") else given.connection()
+    return below.exec_driver_sql(statement, dict(values))

@@ -59,15 +59,17 @@ class Events:
         self.log = open_log(log_config(self.settings))
         self.log.create_topic("order-events", partitions, {"retention.ms": "-1"})
         self._versions: dict[str, int] = {}
+        self._time_ms = 0
 
     def record(self, key: str, *events: object) -> None:
         writer = self.log.writer()
         for event in events:
             version = self._versions[key] = self._versions.get(key, 0) + 1
             name = type(event).__name__
-            headers = event_headers(key, version, name, 1, version, {})
+            self._time_ms += 1
+            headers = event_headers(key, version, name, 1, self._time_ms, {})
             data = order.event_types.encode(name, event)
-            writer.append([OutputBatch("order-events", [key.encode()], [data], [version], None, [headers])])
+            writer.append([OutputBatch("order-events", [key.encode()], [data], [self._time_ms], None, [headers])])
         writer.close()
 
     def position(self, key: str) -> EventPosition:

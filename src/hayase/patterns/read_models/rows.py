@@ -120,7 +120,8 @@ class RowShape:
         """
         if given is None:
             return
-        for each in given if isinstance(given, (list, tuple)) or _is_iterator(given) else (given,):
+        several: Iterable[object] = given if isinstance(given, (list, tuple, typing.Iterator)) else (given,)
+        for each in several:
             if isinstance(each, self.row):
                 values: dict[str, object] = {name: getattr(each, name) for name in self.columns}
             elif isinstance(each, Upsert):
@@ -144,10 +145,6 @@ class RowShape:
         if isinstance(given, Delete) and len(values) != len(key):
             raise _wrong(given, f"has more columns than the key, {', '.join(self.key)}")
         return key
-
-
-def _is_iterator(given: object) -> bool:
-    return isinstance(given, Iterable) and isinstance(given, typing.Iterator)
 
 
 def _fields_of(row: type) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ class _SqliteSession(Session):
         self._database = database
 
     def execute(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
-        return self._database.execute(statement, tuple(parameters)).fetchall()  # type: ignore[arg-type]  # plain values
+        return self._database.execute(statement, tuple(parameters)).fetchall()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[object]:
