@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hayase.patterns.event_sourced import FailedCommand as FailedCommand
     from hayase.patterns.history import EventHistory as EventHistory
     from hayase.patterns.inbox_records import inbox as inbox
+    from hayase.patterns.personal_data import Personal as Personal
     from hayase.patterns.reactions import AggregateCommand as AggregateCommand
     from hayase.patterns.reactions import CommandTarget as CommandTarget
     from hayase.patterns.reactions import Deadline as Deadline
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from hayase.patterns.replies import EventPosition as EventPosition
     from hayase.patterns.replies import Reply as Reply
     from hayase.patterns.state_rows import AggregateState as AggregateState
+    from hayase.patterns.subject_keys import ErasureStatus as ErasureStatus
+    from hayase.patterns.subject_keys import SubjectKeys as SubjectKeys
 
 _MODULE_OF = {
     "AggregateCommand": "reactions",
@@ -60,6 +63,9 @@ _MODULE_OF = {
     "TableChange": "read_models.rows",
     "TableSource": "read_models.sources",
     "Upsert": "read_models.rows",
+    "ErasureStatus": "subject_keys",
+    "Personal": "personal_data",
+    "SubjectKeys": "subject_keys",
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",
     "Reply": "replies",

@@ -77,6 +77,9 @@ def replay(
     folder.mkdir(parents=True, exist_ok=True)
     aggregates = {each.events_topic: each for each in aggregates_of(topology).values()}
     models = list(models)
+    for each in aggregates.values():
+        if each.keys is not None:
+            each.keys.bind(config)
     runs_tables = any(isinstance(each.source, TableSource) for each in models)
     log = open_log(log_config(config))
     try:

@@ -69,6 +69,8 @@ class ReadModel:
         self.target = target
         self.on_erased = on_erased
         self._project = project
+        if on_erased is not None and self.source.keys is None:
+            raise invalid(f"the read model {name!r} has on_erased, and its source has no personal fields")
 
     @property
     def shape(self) -> RowShape:
@@ -81,6 +83,8 @@ class ReadModel:
         Raises:
             ProcessingError: `EVENT_UNREADABLE`, `UNKNOWN_EVENT_TYPE`, `PROJECTION_FAILED`: with the record named.
         """
+        if record.topic != self.source.topic:
+            return self._erased(record)
         given = self.source.read(record)
         if given is None:
             return []
@@ -96,9 +100,18 @@ class ReadModel:
                 offset=record.offset,
             ) from error
 
-    def erased(self, subject: str) -> list[tuple[dict[str, object], dict[str, object] | None]]:
-        """What the erasure of a subject changes."""
-        return [] if self.on_erased is None else list(self.shape.changes(self.on_erased(subject)))
+    @property
+    def topics(self) -> list[str]:
+        """What it reads: its source, and with `on_erased` the topic of keys, which says who is erased."""
+        keys = self.source.keys
+        return [self.source.topic] if self.on_erased is None or keys is None else [self.source.topic, keys.topic]
+
+    def _erased(self, record: SourceRecord) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+        keys = self.source.keys
+        subject = keys.erased_subject(record) if keys is not None else None
+        if subject is None or self.on_erased is None:
+            return []
+        return list(self.shape.changes(self.on_erased(subject)))
 
     def wait_for(self, position: EventPosition, timeout: timedelta = timedelta(seconds=10)) -> None:
         """Wait until the rows that the view shows have everything before a position: to read one's own writes.

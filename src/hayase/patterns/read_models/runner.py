@@ -88,6 +88,8 @@ class ReadModelRunner:
     def __init__(self, model: ReadModel, config: StreamsConfig) -> None:
         self.model = model
         self._log_config = log_config(config)
+        if model.source.keys is not None:
+            model.source.keys.bind(config)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"read-model-{model.name}", daemon=True)
         self._status = ReadModelStatus(model.name, model.version, ReadModelState.STARTING)
@@ -200,15 +202,21 @@ def begun(
         UnknownTopicError: the topic does not exist.
         RetriableError: the database is away.
     """
-    topic = model.source.topic
-    info = log.describe([topic]).get(topic)
-    if info is None:
-        raise UnknownTopicError("UNKNOWN_TOPIC", f"topic {topic!r} does not exist yet", topic=topic)
-    partitions = [SinkPartition(topic, info.topic_id, number) for number in range(info.partitions)]
+    if model.source.keys is not None and len(model.topics) > 1:
+        model.source.keys.create_topic(log)
+    infos = log.describe(model.topics)
+    for topic in model.topics:
+        if topic not in infos:
+            raise UnknownTopicError("UNKNOWN_TOPIC", f"topic {topic!r} does not exist yet", topic=topic)
+    partitions = [
+        SinkPartition(topic, info.topic_id, number)
+        for topic, info in infos.items()
+        for number in range(info.partitions)
+    ]
     generation = Generations(log, GROUP).begin(model.table, [0])
     group = f"{GROUP}-{model.table}"
     props = {**model.target.sink_config(), "name": model.table}
-    places = frozenset(TopicPartition(topic, each.partition) for each in partitions)
+    places = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
     context = SinkContext(group, model.table, 0, generation, props, places)
     task.initialize(context)
     task.start(props)
@@ -241,6 +249,8 @@ class ProjectionConversion(Conversion):
     def from_batch(self, batch: RecordBatch, timestamp_type: str) -> list[SinkRecord]:
         """See `Conversion.from_batch`."""
         model, table = self._model, self._model.table
+        if model.source.keys is not None:
+            model.source.keys.refresh()  # an erasure that this read has seen is one of which no field is read any more
         found: list[SinkRecord] = []
         for row in range(len(batch)):
             record = batch.record(row)

@@ -9,6 +9,7 @@ from hayase.core.records import SourceRecord
 from hayase.dsl import KTable, Produced
 from hayase.patterns.read_models.rows import K, TableChange, V
 from hayase.patterns.recorded_events import Recorded, UnknownEvent, read_event
+from hayase.patterns.subject_keys import SubjectKeys
 from hayase.serde import Serde
 
 
@@ -16,6 +17,7 @@ class Source(Protocol):
     """What a read model reads."""
 
     topic: str
+    keys: SubjectKeys | None
 
     def read(self, record: SourceRecord) -> object | None:
         """What the projection gets of a record; `None`: nothing."""
@@ -28,6 +30,7 @@ class EventSource:
     def __init__(self, aggregate: Recorded) -> None:
         self.aggregate = aggregate
         self.topic = aggregate.events_topic
+        self.keys = aggregate.keys
 
     def read(self, record: SourceRecord) -> object | None:
         """The event of a record; raises ProcessingError."""
@@ -58,6 +61,7 @@ class TableSource(Generic[K, V]):
 
     def __init__(self, table: KTable[K, V], topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self.topic = topic
+        self.keys: SubjectKeys | None = None
         self._key_serde, self._value_serde = key_serde, value_serde
         table.to_stream().to(topic, Produced.with_(key_serde, value_serde))
 

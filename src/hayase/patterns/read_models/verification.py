@@ -85,14 +85,16 @@ def verify(model: ReadModel, config: StreamsConfig) -> RowVerification:
         columns = list(model.shape.columns)
         stored = session.execute(f"SELECT {', '.join(columns)} FROM {model.table}")
     fold = RowFold(model)
+    if model.source.keys is not None:
+        model.source.keys.bind(config)
     log = open_log(log_config(config))
     try:
-        topic = model.source.topic
-        info = log.describe([topic]).get(topic)
-        if info is None:
-            raise UnknownTopicError("UNKNOWN_TOPIC", f"topic {topic!r} does not exist", topic=topic)
-        for number in range(info.partitions):
-            fold.read(log, TopicPartition(topic, number), offsets.get((info.topic_id, number), 0))
+        infos = log.describe(model.topics)
+        for topic in model.topics:
+            if topic not in infos:
+                raise UnknownTopicError("UNKNOWN_TOPIC", f"topic {topic!r} does not exist", topic=topic)
+            for number in range(infos[topic].partitions):
+                fold.read(log, TopicPartition(topic, number), offsets.get((infos[topic].topic_id, number), 0))
     finally:
         log.close()
     result = RowVerification(len(stored), fold.records)
