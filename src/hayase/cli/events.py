@@ -14,7 +14,7 @@ from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of, parse_time
 from hayase.core.time import to_iso
-from hayase.patterns.app import aggregate_named, aggregates_of
+from hayase.patterns.app import PatternsApp, aggregate_named, aggregates_of
 from hayase.patterns.event_log import EventLog
 from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import read_models_of
@@ -26,7 +26,7 @@ from hayase.patterns.verification import rebuild as rebuild_states
 from hayase.patterns.verification import verify as verify_states
 
 events = typer.Typer(
-    no_args_is_help=True, help="Aggregates: list, show, replay, verify, rebuild.", rich_markup_mode=None
+    no_args_is_help=True, help="Aggregates: list, show, replay, verify, rebuild, erase.", rich_markup_mode=None
 )
 
 _VERSIONS_MAX = 100_000_000_000
@@ -223,6 +223,38 @@ def replay(
     for line in lines_of(rows, Output.TABLE) if rows else ():
         typer.echo(line)
     typer.echo(f"{result.events} records, {result.states} states, in {into / DATABASE}", err=True)
+
+
+@events.command(short_help="Delete the keys of a subject's personal data; or say how far that is.")
+def erase(
+    target: Target,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT")],
+    only_status: Annotated[bool, typer.Option("--status", help="Erase nothing; say how far an erasure is.")] = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Delete the keys of a subject: its personal fields read as erased from now on, everywhere.
+
+    It is done when the topic of keys is compacted: ask again with --status, which ends with code 1 until then.
+
+    For example:
+
+        hayase events erase shop.py:topology customer-17
+
+        hayase events erase shop.py:topology customer-17 --status
+    """
+    loaded = load(target)
+    app = PatternsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    result = app.erasure_status(subject) if only_status else app.erase(subject)
+    if result.erased_ms is None:
+        typer.echo(f"{subject} is not erased")
+    else:
+        typer.echo(f"{subject} is erased since {to_iso(result.erased_ms)}")
+        if result.keys_left:
+            typer.echo(f"deleted keys in the topic until it is compacted: {', '.join(result.keys_left)}")
+        typer.echo(f"done: {'yes' if result.done else 'no'}; not looked into: {'; '.join(result.held_elsewhere)}")
+    if only_status and not result.done:
+        raise typer.Exit(1)
 
 
 def _up_to(recorded: list[RecordedEvent[Any]], until: str | None) -> list[RecordedEvent[Any]]:

@@ -29,7 +29,7 @@ COMMANDS = (
         "connectors",
         "Connectors of a worker: list, create, pause, restart, offsets.",
     ),
-    Deferred("events", "hayase.cli.events", "events", "Aggregates: list, show, replay, verify, rebuild."),
+    Deferred("events", "hayase.cli.events", "events", "Aggregates: list, show, replay, verify, rebuild, erase."),
     Deferred("read-models", "hayase.cli.read_models", "read_models", "Read models: run, status, switch, verify, drop."),
     Deferred("runtime", "hayase.cli.runtime", "runtime_commands", "Run many topologies in one Spark application."),
     Deferred("server", "hayase.cli.server", "server", "KsqlDB's server: REST, pull and push queries."),

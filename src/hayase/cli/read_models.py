@@ -203,7 +203,7 @@ def verify(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Project the topic anew, up to where the table is, and compare every row. Ends with code 1 if one differs.
+    """Project the topic again, up to where the table is, and compare every row. Ends with code 1 if one differs.
 
     For example:
 

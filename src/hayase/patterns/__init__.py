@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hayase.patterns.read_models.sources import TableSource as TableSource
     from hayase.patterns.read_models.targets import PostgresTable as PostgresTable
     from hayase.patterns.read_models.targets import SqliteTable as SqliteTable
+    from hayase.patterns.read_models.test_case import ReadModelTestCase as ReadModelTestCase
     from hayase.patterns.recorded_events import RecordedEvent as RecordedEvent
     from hayase.patterns.recorded_events import UnknownEvent as UnknownEvent
     from hayase.patterns.replies import EventPosition as EventPosition
@@ -66,6 +67,7 @@ _MODULE_OF = {
     "ErasureStatus": "subject_keys",
     "Personal": "personal_data",
     "SubjectKeys": "subject_keys",
+    "ReadModelTestCase": "read_models.test_case",
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",
     "Reply": "replies",

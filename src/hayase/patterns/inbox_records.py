@@ -68,7 +68,7 @@ def inbox(
     Args:
         connection: a connection of psycopg, a `Connection` or `Session` of SQLAlchemy, in a transaction; to PostgreSQL.
         record: which.
-        receiver: who counts it: each receiver that shares the table counts for itself.
+        receiver: a name; each receiver that shares the table counts for itself.
         table: of the inbox; see `create_inbox`. Old rows may be deleted once no record can come again.
 
     Raises:

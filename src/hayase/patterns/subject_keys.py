@@ -76,7 +76,7 @@ class SubjectKeys:
     within a second.
 
     Args:
-        topic: of the keys; made when the first key is, or by `PatternsApp`. Who can read it can read the data.
+        topic: of the keys; made when the first key is, or by `PatternsApp`. A reader of the topic can read the data.
 
     Raises:
         ConfigError: `PACKAGE_MISSING`: cryptography is not installed.
@@ -309,7 +309,8 @@ class SubjectKeys:
         self.create_topic(log)
         writer = log.writer()
         try:
-            keys, values = [key.encode() for key, _ in rows], [value for _, value in rows]
+            keys: list[bytes | None] = [key.encode() for key, _ in rows]
+            values = [value for _, value in rows]
             writer.append([OutputBatch(self.topic, keys, values, [now_ms] * len(rows), None, None)])
         finally:
             writer.close()

@@ -62,7 +62,7 @@ class PostgresSession(Session):
         return {row[0]: row[1].replace("timestamp with time zone", "timestamptz") for row in rows}
 
     def create_view(self, name: str, table: str) -> None:
-        """See `Session.create_view`; who may read the view stays."""
+        """See `Session.create_view`; privileges on the view stay."""
         try:
             with self._connection.transaction():
                 self.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {table}")
@@ -72,7 +72,7 @@ class PostgresSession(Session):
                 "SELECT grantee::regrole::text, privilege_type FROM pg_class, aclexplode(relacl) "
                 "WHERE oid = to_regclass(?) AND grantee <> relowner AND grantee <> 0",
                 (name,),
-            )  # of another shape: it can only be made anew
+            )  # of another shape: it can only be dropped and made
         try:
             self.execute(f"DROP VIEW {name}")
         except psycopg.errors.DependentObjectsStillExist as error:

@@ -89,7 +89,7 @@ class ReadModel:
         if given is None:
             return []
         try:
-            return list(self.shape.changes(self._project(given)))
+            return self.projected(given)
         except Exception as error:  # the projection is the user's
             reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
             raise ProcessingError(
@@ -99,6 +99,10 @@ class ReadModel:
                 partition=record.partition,
                 offset=record.offset,
             ) from error
+
+    def projected(self, given: object) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+        """What an event or a change of a table changes; raises what the projection raises."""
+        return list(self.shape.changes(self._project(given)))
 
     @property
     def topics(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,6 +63,8 @@ class TableChange(Generic[K, V]):
     value: V | None
 
 
+Row = dict[str, object]
+"""Columns and their values."""
 Rows = object
 """What a projection gives: a row (an object of the target's row type), `Upsert`, `Delete`, several of them, `None`."""
 Projection = Callable[[Any], Rows]
@@ -175,3 +178,58 @@ def _wrong(given: object, why: str) -> ProcessingError:
 def invalid(message: str) -> TopologyError:
     """An error of a read model that cannot be."""
     return TopologyError("INVALID_READ_MODEL", message)
+
+
+class RowFold:
+    """Rows in memory, to which changes are applied.
+
+    Attributes:
+        rows: by key.
+    """
+
+    def __init__(self, shape: RowShape) -> None:
+        self._shape = shape
+        self.rows: dict[tuple[str, ...], Row] = {}
+
+    def apply(self, changes: Iterable[tuple[Row, Row | None]]) -> None:
+        """Take changes of rows, as `RowShape.changes` gives them."""
+        for key, columns in changes:
+            place = place_of(key)
+            if columns is None:
+                self.rows.pop(place, None)
+            else:
+                row = self.rows.get(place) or dict.fromkeys(self._shape.columns)
+                self.rows[place] = {**row, **key, **columns}
+
+
+def place_of(key: Mapping[str, object]) -> tuple[str, ...]:
+    """The key of a row, as all databases give it back."""
+    return tuple(str(comparable(value)) for value in key.values())
+
+
+def comparable(value: object) -> object:
+    """A value as all databases give it back: for comparisons."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, dt.datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).isoformat()
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, UUID)):
+        return str(value)
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, default=_in_json, ensure_ascii=False, sort_keys=True)
+    if isinstance(value, str) and value[:1] in "[{":
+        return _canonical(value)
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def _canonical(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True)
+    except ValueError:
+        return text
+
+
+def _in_json(value: Any) -> object:
+    return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)

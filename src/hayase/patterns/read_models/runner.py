@@ -134,7 +134,7 @@ class ReadModelRunner:
                 if isinstance(error, UnknownTopicError) and error.condition != "UNKNOWN_TOPIC":
                     self._failed(error)
                     return
-                self._set(ReadModelState.WAITING, reason=error.message)
+                self._set(ReadModelState.WAITING, reason=str(error))
                 _LOG.warning("read model %s waits: %s", self.model.name, error.message)
                 self._stop.wait(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -161,7 +161,7 @@ class ReadModelRunner:
     def _sleep(self, seconds: float) -> None:
         error = sys.exception()
         if error is not None:
-            self._set(ReadModelState.WAITING, reason=error.message if isinstance(error, HayaseError) else str(error))
+            self._set(ReadModelState.WAITING, reason=str(error))
         if self._stop.wait(seconds):
             raise _Stopped
 
