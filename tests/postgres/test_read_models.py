@@ -172,10 +172,10 @@ def test_rows_are_a_fold_of_the_events_after_kills(
     """A process that fills the model is killed at any moment, and another goes on."""
     chosen = random.Random(kills)
     url = f"postgresql://{USER}:{PASSWORD}@{postgres_server.host}:{postgres_server.port}/{database}"
-    command = [
-        sys.executable, "-c", "from hayase.cli.main import main; main()", "read-models", "run", f"{read_model_program.__file__}:topology",
-        "-c", "application.id=orders", "-c", f"log.dir={tmp_path / 'topics'}",
-    ]  # fmt: skip
+    program = f"{read_model_program.__file__}:topology"
+    where = ["-c", "application.id=orders", "-c", f"log.dir={tmp_path / 'topics'}"]
+    hayase = "from hayase.cli.main import main; main()"
+    command = [sys.executable, "-c", hayase, "read-models", "run", program, *where]
     environment = {
         **os.environ,
         "READ_MODEL_TARGET": url,
