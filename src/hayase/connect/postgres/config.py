@@ -73,10 +73,6 @@ def _define() -> ConfigDef:
         add(f"{kind}.include.list", texts, [], _regexes, medium, f"What is captured of {what}: {_REGEX_LIST}.")
         add(f"{kind}.exclude.list", texts, [], _regexes, medium, f"What is left out of {what}: {_REGEX_LIST}.")
     add(
-        "message.prefix.include.list", texts, [], _regexes, medium,
-        f"Which logical messages of transactions are captured, by their prefix: {_REGEX_LIST}; none unless it is set.",
-    )  # fmt: skip
-    add(
         "snapshot.mode", text, "initial", one_of("initial", "initial_only", "no_data", "never", "when_needed"), medium,
         "Whether rows that are there at the start are read: initial: once; initial_only: and then no changes; no_data "
         "or never: only changes; when_needed: also again when the slot has lost changes.",
@@ -86,6 +82,17 @@ def _define() -> ConfigDef:
     add("poll.interval.ms", long, 50, at_least(1), low, "How long a poll waits for changes.")
     add("status.update.interval.ms", number, 10000, at_least(100), low, "How often the server hears of this client.")
     add("heartbeat.interval.ms", number, 0, at_least(0), medium, "How often a heartbeat record is written; 0: never.")
+    add(
+        "signal.data.collection", text, None, None, medium,
+        "A table of the publication, as schema.table, with the columns id, type and data, for signals: "
+        "execute-snapshot, stop-snapshot, log.",
+    )  # fmt: skip
+    for kind in ("include", "exclude"):
+        add(
+            f"message.prefix.{kind}.list", texts, [], _regexes, low,
+            f"Prefixes of logical decoding messages that are {'captured' if kind == 'include' else 'left out'}: "
+            f"{_REGEX_LIST}.",
+        )  # fmt: skip
     add("topic.heartbeat.prefix", text, "__debezium-heartbeat", required, low, "Begins the topic of heartbeats.")
     add("tombstones.on.delete", flag, True, None, medium, "Whether a delete is followed by a record without value.")
     add(
@@ -166,8 +173,8 @@ class CaptureConfig(TypedConfig):
                     setting=f"{kind}.exclude.list",
                 )
             self.filters[kind] = NameFilter(include, exclude)
-        prefixes = self.list("message.prefix.include.list")
-        self.messages: NameFilter | None = NameFilter(prefixes, []) if prefixes else None
+        self.messages = NameFilter(self.list("message.prefix.include.list"), self.list("message.prefix.exclude.list"))
+        self.signal_table = self.optional_string("signal.data.collection")
         self.skipped = frozenset(self.list("skipped.operations")) - {"none"}
         self.modes = TypeModes(
             decimals=self.string("decimal.handling.mode"),

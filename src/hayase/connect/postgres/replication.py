@@ -124,14 +124,14 @@ class ReplicationConnection:
         return parse_lsn(str(rows[0][1])), str(snapshot)
 
     def start(self, slot: str, lsn: int, publication: str, *, confirmed: int, messages: bool = False) -> None:
-        """Begin to receive the changes of a publication behind a position; `confirmed` is durable here, 0: nothing.
+        """Begin to receive the changes of a publication behind a position.
 
         Args:
-            slot: whose.
+            slot: the replication slot.
             lsn: the position.
-            publication: whose changes.
-            confirmed: what is durable here.
-            messages: whether logical messages are received, too.
+            publication: which tables.
+            confirmed: the position that is durable here; 0: none.
+            messages: whether logical decoding messages are sent as well (PostgreSQL 14 and newer).
         """
         options = f"proto_version '1', publication_names {literal(quoted(publication))}"
         if messages:
