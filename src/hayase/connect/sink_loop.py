@@ -349,6 +349,10 @@ class SinkTaskLoop(ABC):
             first, second = halves(ranges)
             return self.bisected(first, write) and self.bisected(second, write)
 
+    def waiting(self) -> int:
+        """How many offsets are behind the positions."""
+        return self._reader.waiting(self.positions)
+
     def close(self) -> None:
         """Let go of everything but the task itself."""
         self._reader.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.errors import HayaseError, LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -144,6 +144,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         """See `Processor.init`."""
         super().init(context)
         name = self._aggregate.name
+        if self._aggregate.keys is not None:
+            self._aggregate.keys.bind(context.app_configs())
         self._states = context.get_state_store(self._aggregate.state_store)
         self._ids = context.get_state_store(f"{name}-command-ids")
         self._times = context.get_state_store(f"{name}-command-times")
@@ -186,6 +188,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             return
         try:
             outcome = self._decide(envelope, command, before, now_ms)
+        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+            raise
         except Exception as error:  # decide, evolve and reactions are the user's
             self._failed(record, envelope, command, before, error)
             return
@@ -206,7 +210,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         }
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
-            data = aggregate.event_types.encode(name, event)
+            data = aggregate.event_types.seal(name, event, before.id)
             if len(data) > aggregate.limits.max_bytes:
                 raise SerializationError(
                     "TOO_LARGE", f"the event {name} has {len(data)} bytes; allowed are {aggregate.limits.max_bytes}"

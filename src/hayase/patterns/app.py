@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
@@ -21,6 +21,9 @@ from hayase.patterns.decider import C, S
 from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
 from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
+from hayase.patterns.read_models.read_model import ReadModel
+from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
+from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
@@ -37,6 +40,7 @@ class PatternsApp(StreamsApp):
         topology: with aggregates; or one aggregate, which is run by itself.
         config: settings.
         partitions: of the topics of aggregates that are made.
+        read_models: filled in threads of this process while the application is started.
 
     Example:
         >>> with PatternsApp(order, {"application.id": "orders"}) as app:  # doctest: +SKIP
@@ -50,6 +54,7 @@ class PatternsApp(StreamsApp):
         config: StreamsConfig | Mapping[str, object],
         *,
         partitions: int = 4,
+        read_models: Sequence[ReadModel] = (),
     ) -> None:
         if isinstance(topology, EventSourced):
             builder = StreamsBuilder()
@@ -59,6 +64,11 @@ class PatternsApp(StreamsApp):
         self.aggregates = aggregates_of(topology)
         self._partitions = partitions
         super().__init__(topology, config)
+        for keys in self._keys():
+            keys.bind(self.config)
+        self.read_models = {model.name: ReadModelRunner(model, self.config) for model in read_models}
+        for name, runner in self.read_models.items():
+            gauge_lag(self._telemetry.registry, self.config.application_id, name, runner)
 
     def start(self) -> None:
         """See `StreamsApp.start`; topics of aggregates are made first.
@@ -69,6 +79,14 @@ class PatternsApp(StreamsApp):
         self.create_topics()
         with _naming_rebuild(self.aggregates):
             super().start()
+        for runner in self.read_models.values():
+            runner.start()
+
+    def close(self, *arguments: Any, **named: Any) -> bool:
+        """See `StreamsApp.close`; read models stop after the write that they are at."""
+        for runner in self.read_models.values():
+            runner.close()
+        return super().close(*arguments, **named)
 
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
@@ -89,6 +107,10 @@ class PatternsApp(StreamsApp):
                 self._make_topics(log, aggregate)
                 check_kept(log, aggregate.events_topic)
                 _check_owner(log, aggregate, self.config.application_id)
+            for keys in self._keys():
+                keys.create_topic(log)
+            for runner in self.read_models.values():
+                make_topic(log, runner.model, self._partitions)
         finally:
             log.close()
 
@@ -115,6 +137,44 @@ class PatternsApp(StreamsApp):
             TopologyError: `UNKNOWN_AGGREGATE`.
         """
         return EventHistory(self._aggregate(aggregate), self)
+
+    def erase(self, subject: str) -> ErasureStatus:
+        """Delete the keys of a subject: its personal fields are unreadable from now on, and read as erased.
+
+        Every process has forgotten them within a second. See `erasure_status` for when nothing is left of them.
+
+        Args:
+            subject: its id, as in the fields that `Personal` names.
+
+        Raises:
+            ConfigError: `NO_PERSONAL_FIELDS`: the aggregates have no keys.
+            LogError: the log cannot be reached.
+        """
+        for keys in self._keys_or_fail():
+            keys.erase(subject)
+        return self.erasure_status(subject)
+
+    def erasure_status(self, subject: str) -> ErasureStatus:
+        """Whether the data of a subject is erased, and where its keys may still be."""
+        found = [keys.status(subject) for keys in self._keys_or_fail()]
+        return ErasureStatus(
+            subject,
+            None if any(each.erased_ms is None for each in found) else max(each.erased_ms or 0 for each in found),
+            tuple(left for each in found for left in each.keys_left),
+            tuple(dict.fromkeys(held for each in found for held in each.held_elsewhere)),
+        )
+
+    def _keys(self) -> list[SubjectKeys]:
+        return list({id(each.keys): each.keys for each in self.aggregates.values() if each.keys is not None}.values())
+
+    def _keys_or_fail(self) -> list[SubjectKeys]:
+        found = self._keys()
+        if not found:
+            raise ConfigError(
+                "NO_PERSONAL_FIELDS",
+                "no aggregate of the application has keys=SubjectKeys(…), so nothing can be erased",
+            )
+        return found
 
     def _aggregate(self, aggregate: str | EventSourced[Any, Any, Any]) -> EventSourced[Any, Any, Any]:
         return aggregate_named(self.aggregates, aggregate if isinstance(aggregate, str) else aggregate.name)

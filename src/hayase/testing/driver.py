@@ -236,6 +236,11 @@ class TopologyTestDriver:
             self._wall_clock_moved = False
         self.pipe_batch(())
 
+    @property
+    def wall_clock_ms(self) -> int:
+        """The wall clock, milliseconds since 1970."""
+        return self._clock.now_ms()
+
     def produced_topic_names(self) -> list[str]:
         """Topics that something was written to, in the order of the first record; internal ones among them."""
         return [topic for topic, queue in self._queues.items() if queue]

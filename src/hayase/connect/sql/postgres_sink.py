@@ -80,7 +80,7 @@ class PostgresSinkConnector(SinkConnector):
         """Set the next offsets in the database."""
         name = props["name"]
         group = props.get("consumer.override.group.id", f"connect-{name}")
-        with _connect(TypedConfig(_definition(), props)) as connection:
+        with connect(TypedConfig(_definition(), props)) as connection:
             connection.execute(_OFFSETS)
             for where, offset in sorted(offsets.items()):
                 connection.execute(
@@ -91,7 +91,8 @@ class PostgresSinkConnector(SinkConnector):
         return True
 
 
-def _connect(config: TypedConfig) -> psycopg.Connection[Any]:
+def connect(config: TypedConfig) -> psycopg.Connection[Any]:
+    """A connection by the settings of the sink; raises RetriableError if the database cannot be reached."""
     import psycopg
 
     url = config.string("connection.url").removeprefix("jdbc:")
@@ -150,7 +151,7 @@ class PostgresSinkTask(TransactionalSinkTask):
 
     def _database(self) -> psycopg.Connection[Any]:
         if self._connection is None:
-            connection = _connect(self._config)
+            connection = connect(self._config)
             connection.execute(_OFFSETS)
             self._connection = connection
         return self._connection

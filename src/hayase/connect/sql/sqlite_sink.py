@@ -203,7 +203,7 @@ class SqliteSinkTask(TransactionalSinkTask):
         self._execute(statement, [[*each.key.values(), *each.values.values()] for each in run])
 
     def _execute(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        self._database.executemany(statement, [[_stored(value) for value in row] for row in rows])
+        self._database.executemany(statement, [[stored(value) for value in row] for row in rows])
 
     def _prepare_table(self, change: RowChange) -> None:
         known = self._columns.get(change.table)
@@ -286,7 +286,7 @@ def _type(change: RowChange, name: str) -> str:
     return "INTEGER" if isinstance(value, int) else "REAL" if isinstance(value, float) else "TEXT"
 
 
-def _stored(value: object) -> object:
+def stored(value: object) -> object:
     """A value as SQLite keeps it: decimals and times as text, structs, arrays and maps as JSON."""
     if value is None or type(value) in (int, str, float, bytes, bool):
         return value
@@ -295,7 +295,7 @@ def _stored(value: object) -> object:
     if isinstance(value, decimal.Decimal):
         return str(value)
     if isinstance(value, (dict, list, tuple)):
-        return json.dumps(value, default=_stored, ensure_ascii=False)
+        return json.dumps(value, default=stored, ensure_ascii=False)
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 
 
