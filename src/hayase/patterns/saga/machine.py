@@ -62,7 +62,7 @@ class SagaMachine:
 
     def cancel(self, reason: str) -> str | None:
         """Take everything back; why not, if that is not possible."""
-        if self._row.status == "undoing" or self._row.status == "cancelled":
+        if self._row.status in ("undoing", "cancelled"):
             return None
         if self._row.status == "completed":
             return "the saga is completed"

@@ -41,8 +41,9 @@ class Saga(CommandTarget[Any], Generic[D]):
     id of the saga is that of the command's aggregate. `CancelSaga` and `RetrySaga` are its other commands.
     Topics: `<name>-commands`, `<name>-events` (what happened to each saga), `<name>-replies`; store: `<name>-state`.
 
-    A command whose outcome is unknown (no answer in time, or `failed`) is sent again under the same id; after a definite
-    refusal a new id is used. `deduplication_window` of the aggregates must be longer than the retries of a step take.
+    A command whose outcome is unknown (no answer in time, or `failed`) is sent again under the same id; after a
+    definite refusal a new id is used. `deduplication_window` of the aggregates must be longer than the retries of a
+    step take.
 
     Args:
         name: of the saga; letters, digits, `.`, `_` and `-`. It must not be that of an aggregate.
