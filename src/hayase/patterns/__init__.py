@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from hayase.patterns.recorded_events import UnknownEvent as UnknownEvent
     from hayase.patterns.replies import EventPosition as EventPosition
     from hayase.patterns.replies import Reply as Reply
+    from hayase.patterns.saga.definition import Retries as Retries
+    from hayase.patterns.saga.definition import SagaState as SagaState
+    from hayase.patterns.saga.definition import Step as Step
+    from hayase.patterns.saga.saga import CancelSaga as CancelSaga
+    from hayase.patterns.saga.saga import RetrySaga as RetrySaga
+    from hayase.patterns.saga.saga import Saga as Saga
     from hayase.patterns.state_rows import AggregateState as AggregateState
     from hayase.patterns.subject_keys import ErasureStatus as ErasureStatus
     from hayase.patterns.subject_keys import SubjectKeys as SubjectKeys
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "AggregateCommand": "reactions",
     "AggregateState": "state_rows",
+    "CancelSaga": "saga.saga",
     "CommandClient": "commands",
     "CommandOutcomeUnknownError": "commands",
     "CommandTarget": "reactions",
@@ -71,6 +78,11 @@ _MODULE_OF = {
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",
     "Reply": "replies",
+    "Retries": "saga.definition",
+    "RetrySaga": "saga.saga",
+    "Saga": "saga.saga",
+    "SagaState": "saga.definition",
+    "Step": "saga.definition",
     "UnknownEvent": "recorded_events",
     "deadline": "reactions",
     "inbox": "inbox_records",

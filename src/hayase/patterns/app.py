@@ -24,6 +24,8 @@ from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
 from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
+from hayase.patterns.saga.processor import SagaSupplier
+from hayase.patterns.saga.saga import Saga
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
@@ -62,6 +64,7 @@ class PatternsApp(StreamsApp):
             topology = builder
         topology = topology_of(topology)
         self.aggregates = aggregates_of(topology)
+        self.sagas = sagas_of(topology)
         self._partitions = partitions
         super().__init__(topology, config)
         for keys in self._keys():
@@ -111,6 +114,8 @@ class PatternsApp(StreamsApp):
                 keys.create_topic(log)
             for runner in self.read_models.values():
                 make_topic(log, runner.model, self._partitions)
+            for saga in self.sagas.values():
+                self._make_topics(log, saga)
         finally:
             log.close()
 
@@ -119,11 +124,13 @@ class PatternsApp(StreamsApp):
     @overload
     def commands(self, aggregate: EventSourced[C, Any, Any], *, source: str = "/client") -> CommandClient[C]: ...
     def commands(self, aggregate: str | EventSourced[Any, Any, Any], *, source: str = "/client") -> CommandClient[Any]:
-        """A client that sends commands to an aggregate: by its name, or, with types, by itself.
+        """A client that sends commands to an aggregate: by its name, or, with types, by itself; to a saga by its name.
 
         Raises:
             TopologyError: `UNKNOWN_AGGREGATE`.
         """
+        if isinstance(aggregate, str) and aggregate in self.sagas:
+            return CommandClient(self.sagas[aggregate], self.config, source=source)
         return CommandClient(self._aggregate(aggregate), self.config, source=source)
 
     @overload
@@ -179,7 +186,7 @@ class PatternsApp(StreamsApp):
     def _aggregate(self, aggregate: str | EventSourced[Any, Any, Any]) -> EventSourced[Any, Any, Any]:
         return aggregate_named(self.aggregates, aggregate if isinstance(aggregate, str) else aggregate.name)
 
-    def _make_topics(self, log: Log, aggregate: EventSourced[Any, Any, Any]) -> None:
+    def _make_topics(self, log: Log, aggregate: EventSourced[Any, Any, Any] | Saga[Any]) -> None:
         there = log.describe(aggregate.topics)
         settings = {aggregate.events_topic: KEPT_FOR_EVER, aggregate.replies_topic: _REPLY_RETENTION}
         for topic in aggregate.topics:
@@ -200,6 +207,16 @@ def aggregates_of(topology: Topology) -> dict[str, EventSourced[Any, Any, Any]]:
         if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
     )
     return {each.aggregate.name: each.aggregate for each in suppliers if isinstance(each, AggregateSupplier)}
+
+
+def sagas_of(topology: Topology) -> dict[str, Saga[Any]]:
+    """The sagas that a topology has, by name."""
+    suppliers = (
+        node.operator.supplier
+        for node in topology.nodes
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
+    )
+    return {each.saga.name: each.saga for each in suppliers if isinstance(each, SagaSupplier)}
 
 
 def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name: str) -> EventSourced[Any, Any, Any]:
