@@ -23,9 +23,9 @@ from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
-from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
 from hayase.patterns.saga.processor import SagaSupplier
 from hayase.patterns.saga.saga import Saga
+from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
