@@ -57,6 +57,7 @@ IN_COLUMNS = {
     "join by another column": "CREATE STREAM r AS SELECT t, i, name FROM s JOIN u ON s.t = u.id",
 }
 GROUPS = {
+    "nothing of the rows": "CREATE TABLE r AS SELECT 1 AS one, COUNT(*) AS x FROM s GROUP BY 1",
     "groups": "CREATE TABLE r AS SELECT i, COUNT(*) AS x, SUM(b / i) AS y, SUM(i) AS z FROM s WHERE i > 0 GROUP BY i",
     "means": "CREATE TABLE r AS SELECT t, AVG(i) AS x, AVG(b) AS y, AVG(d) AS z, SUM(d) AS s FROM s GROUP BY t",
     "extremes": "CREATE TABLE r AS SELECT t, MIN(i) AS x, MAX(b) AS y, COUNT(i) AS z FROM s GROUP BY t",
