@@ -74,7 +74,7 @@ class ChangeReader:
         offset: where to go on behind them.
         in_transaction: whether the last message was inside of a transaction.
         signals: what users have asked for since they were taken.
-        xids: transactions that were handled, but for those that every later snapshot sees.
+        xids: transactions that were handled; those that every later snapshot sees may be missing.
         touched: keys of the watched table that have changed, as text.
         emptied: whether keys of the watched table have changed that are not known: all of them, by TRUNCATE.
         offsets_changed: whether the offset of what is read again is to be published.
