@@ -71,6 +71,7 @@ def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
     )
     with postgres_server.connect(database) as connection:
         outbox.create_table(connection)
+        outbox.create_publication(connection)
         connection.execute("CREATE TABLE audit (place bigserial, key text, number int)")
     with ConnectWorker(log, {"listeners": "http://127.0.0.1:0"}) as worker:
         worker.herder.put_config("outbox", config)

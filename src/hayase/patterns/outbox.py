@@ -27,6 +27,8 @@ from hayase.serde.pydantic_models import is_model
 
 MESSAGE_PREFIX = "hayase-outbox"
 """Prefix of messages in the write-ahead log."""
+PUBLICATION = "hayase_outbox"
+"""A publication of no table: messages need one, and one of all tables would refuse updates of those without a key."""
 _TABLE = "outbox"
 
 
@@ -52,6 +54,17 @@ def create_table(connection: Connection, table: str = _TABLE) -> None:
         "aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload text)",
         {},
     )
+
+
+def create_publication(connection: Connection) -> None:
+    """Make the publication that captures messages alone, unless it is there; for `emit`.
+
+    Args:
+        connection: to PostgreSQL, of a user who may make publications.
+    """
+    there = execute(connection, "SELECT 1 FROM pg_publication WHERE pubname = :name", {"name": PUBLICATION})
+    if there.fetchone() is None:
+        execute(connection, f"CREATE PUBLICATION {PUBLICATION}", {})
 
 
 def publish(
@@ -155,6 +168,7 @@ def table_connector(database: Mapping[str, str], *, table: str = _TABLE, schema:
         "plugin.name": "pgoutput",
         "publication.autocreate.mode": "filtered",
         "table.include.list": f"{schema}.{check_name(table)}",
+        "message.prefix.exclude.list": ".*",
         "tombstones.on.delete": "false",
         "transforms": "outbox",
         "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
@@ -168,6 +182,8 @@ def table_connector(database: Mapping[str, str], *, table: str = _TABLE, schema:
 def message_connector(database: Mapping[str, str], *, prefix: str = MESSAGE_PREFIX) -> dict[str, str]:
     """The configuration of a connector that brings events of messages to their topics; for `emit`.
 
+    It needs `create_publication`, and PostgreSQL 14 or newer.
+
     Args:
         database: `database.hostname`, `database.dbname` and so on, `slot.name`, `topic.prefix`.
         prefix: of the messages.
@@ -175,6 +191,8 @@ def message_connector(database: Mapping[str, str], *, prefix: str = MESSAGE_PREF
     return {
         "connector.class": "PostgresConnector",
         "plugin.name": "pgoutput",
+        "publication.name": PUBLICATION,
+        "publication.autocreate.mode": "disabled",
         "snapshot.mode": "no_data",
         "table.include.list": "hayase_no_schema[.]no_table",  # messages alone
         "message.prefix.include.list": re.escape(prefix),
