@@ -24,10 +24,10 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, between, matching, non_empty
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
 from hayase.connect.exceptions import ConnectError
-from hayase.connect.http.serving import HttpThread
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.connect.simple_connector import SimpleConnector
+from hayase.core.asgi_thread import AsgiThread
 
 _WAIT_S = 0.1
 _BATCH = 500
@@ -145,7 +145,7 @@ class WebhookSourceTask(SourceTask):
         }
         self._count = len(self._known)
         app = Starlette(routes=[Route(config.string("webhook.path"), self._receive, methods=["POST", "PUT"])])
-        self._server = HttpThread(_bound(config), f"webhook-{self.context.connector}")
+        self._server = AsgiThread(_bound(config), f"webhook-{self.context.connector}")
         self._server.start(app)
 
     @property
