@@ -327,6 +327,18 @@ def test_an_own_stream_that_is_left_is_ended(postgres_server: PostgresServer, da
     first.crash()
 
 
+def test_a_task_that_is_to_be_exactly_once_does_not_read_a_table_without_a_key(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    capture = Capture(postgres_server, database, exactly_once_support="required")
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE logs (line text)")
+        connection.execute("ALTER TABLE logs REPLICA IDENTITY FULL")
+        with pytest.raises(ConnectError, match="could come twice"):
+            capture.until_snapshot_is_done()
+        assert not capture.records
+
+
 class TestValidation:
     def errors(self, config: dict[str, str]) -> dict[str, list[str]]:
         return {value.name: value.errors for value in PostgresConnector().validate(config) if value.errors}
@@ -341,6 +353,22 @@ class TestValidation:
             (error,) = self.errors(config)["table.include.list"]
             assert 'ALTER TABLE "public"."logs" REPLICA IDENTITY FULL' in error
             connection.execute("ALTER TABLE logs REPLICA IDENTITY FULL")
+            assert not self.errors(config)
+
+    def test_rows_that_could_come_twice_are_refused_where_exactly_once_is_required(
+        self, postgres_server: PostgresServer, database: str
+    ) -> None:
+        with postgres_server.connect(database) as connection:
+            connection.execute("CREATE TABLE logs (line text)")
+            connection.execute("ALTER TABLE logs REPLICA IDENTITY FULL")
+            connection.execute("CREATE PUBLICATION dbz_publication FOR ALL TABLES")
+            config = {**Capture(postgres_server, database).config, "exactly.once.support": "required"}
+            (error,) = self.errors(config)["exactly.once.support"]
+            assert not self.errors({**config, "snapshot.mode": "no_data"})
+            assert not self.errors({**config, "exactly.once.support": "requested"})
+            statement = 'ALTER TABLE "public"."logs" ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY'
+            assert statement in error
+            connection.execute(statement)
             assert not self.errors(config)
 
     def test_a_user_that_may_not_replicate_is_refused(self, postgres_server: PostgresServer, database: str) -> None:

@@ -127,6 +127,18 @@ def test_a_signal_can_write_to_the_log(
     assert "we are at 0/" in caplog.text
 
 
+def test_a_signal_that_cannot_be_read_is_counted(postgres_server: PostgresServer, database: str) -> None:
+    capture = capture_with_signals(postgres_server, database, snapshot_mode="no_data")
+    with postgres_server.connect(database) as connection:
+        capture.step()
+        connection.execute("INSERT INTO signals VALUES ('1', 'execute-snapshot', '{no json')")
+        signal(connection, "dance")
+        signal(connection, "execute-snapshot", data_collections=["public.t"])
+        until(capture, lambda: len(capture.records) == 10)
+    assert capture.context is not None
+    assert capture.context.metrics["SignalsLeftOut"] == 2
+
+
 def test_each_row_has_its_place_among_the_changes_of_its_key(postgres_server: PostgresServer, database: str) -> None:
     capture = capture_with_signals(postgres_server, database)
     stop = threading.Event()

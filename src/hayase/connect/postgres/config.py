@@ -175,6 +175,8 @@ class CaptureConfig(TypedConfig):
             self.filters[kind] = NameFilter(include, exclude)
         self.messages = NameFilter(self.list("message.prefix.include.list"), self.list("message.prefix.exclude.list"))
         self.signal_table = self.optional_string("signal.data.collection")
+        self.reads_rows = self.string("snapshot.mode") not in ("no_data", "never")
+        self.exactly_once = str(props.get("exactly.once.support", "")).lower() == "required"
         self.skipped = frozenset(self.list("skipped.operations")) - {"none"}
         self.modes = TypeModes(
             decimals=self.string("decimal.handling.mode"),

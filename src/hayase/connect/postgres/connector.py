@@ -31,6 +31,7 @@ _KEYS = {
     "NO_PUBLICATION": "publication.name",
     "NO_TABLES": "table.include.list",
     "NO_REPLICA_IDENTITY": "table.include.list",
+    "SNAPSHOT_AT_LEAST_ONCE": "exactly.once.support",
 }
 """Which key an error of the check belongs to."""
 
@@ -64,7 +65,10 @@ class PostgresConnector(SourceConnector):
         return [dict(self._props)]
 
     def exactly_once_support(self, props: Props) -> ExactlyOnceSupport | None:
-        """Every change comes exactly once. Tables without a key are read again if their snapshot is interrupted."""
+        """Every change comes exactly once, and every row of a snapshot: tables without a key are refused.
+
+        Without `required`, tables without a key are read again if their snapshot is interrupted.
+        """
         return ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, props: Props) -> ConnectorTransactionBoundaries:
@@ -100,7 +104,9 @@ class PostgresConnector(SourceConnector):
             try:
                 database.check()
                 database.slot()
-                database.check_identity(database.captured_tables())
+                tables = database.captured_tables()
+                database.check_identity(tables)
+                database.check_snapshot(tables)
             finally:
                 database.close()
         except (ConnectError, MissingRequirementError) as error:

@@ -238,6 +238,31 @@ class Database:
                 "(table.exclude.list)",
             )
 
+    def check_snapshot(self, tables: Sequence[Table]) -> None:
+        """Check that each row of a snapshot comes once, where `exactly.once.support=required`.
+
+        A table without a key has no chunks: if its snapshot is interrupted, all rows come again.
+
+        Raises:
+            ConnectError: `SNAPSHOT_AT_LEAST_ONCE`, with the statement that corrects it.
+        """
+        if not (self._config.exactly_once and self._config.reads_rows):
+            return
+        without = [table for table in tables if not table.identity_key]
+        if without:
+            statements = "; ".join(
+                f"ALTER TABLE {quoted(table.namespace)}.{quoted(table.name)} "
+                "ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+                for table in without
+            )
+            raise ConnectError(
+                "SNAPSHOT_AT_LEAST_ONCE",
+                f"rows of {', '.join(table.full_name for table in without)} could come twice if the snapshot is "
+                f"interrupted, since a table without a key is read from its beginning again: add a primary key, for "
+                f"example by {statements}; or set snapshot.mode=no_data or exactly.once.support=requested; or leave "
+                "them out (table.exclude.list)",
+            )
+
 
 def unreachable(config: CaptureConfig, error: Exception) -> RetriableError:
     """The error for a database that cannot be reached; without the password."""

@@ -90,7 +90,7 @@ class IncrementalSnapshot:
 
     def take_signals(self, position: str) -> bool:
         """Do what the signals of the stream say; whether the progress has changed."""
-        signals, self._changes.signals = self._changes.signals, []
+        signals = self._changes.signals.take()
         if not signals:
             return False
         tables = [table.full_name for table in self._database.captured_tables()]
@@ -131,6 +131,7 @@ class IncrementalSnapshot:
             _LOG.warning("the table %s is not read again: %s", request.table, why)
             self._progress.requests.pop(0)
             self._progress.upper = None
+            self._progress.left_out += 1
             self._changes.offsets_changed = True
             return
         order = KeyOrder(table, self._registry, self._database.query)

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hayase.connect.postgres.pgoutput import Insert, Relation
+
 _LOG = logging.getLogger(__name__)
+_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,43 @@ class Signal:
         return [str(each) for each in given] if isinstance(given, list) else []
 
 
+class SignalTable:
+    """The table of the database that users write signals to.
+
+    Attributes:
+        left_out: how many rows could not be read.
+
+    Args:
+        full_name: `schema.table`; `None`: there is none.
+    """
+
+    def __init__(self, full_name: str | None) -> None:
+        self._full_name = full_name
+        self._oids: set[int] = set()
+        self._signals: list[Signal] = []
+        self.left_out = 0
+
+    def look_at(self, relation: Relation) -> None:
+        """See whether a relation of the stream is the table; its columns are known by place, as in Debezium."""
+        is_it = f"{relation.namespace}.{relation.name}" == self._full_name and len(relation.columns) >= _COLUMNS
+        (self._oids.add if is_it else self._oids.discard)(relation.oid)
+
+    def take_insert(self, change: Insert) -> None:
+        """Take a new row, if it is one of the table."""
+        if change.relation not in self._oids:
+            return
+        signal = Signal.parse(*(None if cell is None else str(cell) for cell in change.new[:_COLUMNS]))
+        if signal is None:
+            self.left_out += 1
+        else:
+            self._signals.append(signal)
+
+    def take(self) -> list[Signal]:
+        """The signals since the last call."""
+        signals, self._signals = self._signals, []
+        return signals
+
+
 class TableRequest(msgspec.Struct, frozen=True):
     """A table whose rows are to be read.
 
@@ -64,10 +104,12 @@ class IncrementalProgress:
     Attributes:
         requests: in order; the first one is being read.
         upper: the last key that was published of it; `None`: none was.
+        left_out: how many signals had a type or a table that is not known.
     """
 
     requests: list[TableRequest] = field(default_factory=list)
     upper: tuple[str, ...] | None = None
+    left_out: int = 0
 
     def to_offset(self) -> dict[str, object] | None:
         """The offset as it is stored; `None`: nothing is to be read."""
@@ -103,6 +145,7 @@ class IncrementalProgress:
             case "log":
                 _LOG.warning("signal %s: %s", signal.id, str(signal.data.get("message", "")).replace("{}", position))
             case _:
+                self.left_out += 1
                 _LOG.warning(
                     "the signal %r has type %r and is left out; execute-snapshot, stop-snapshot and log are known",
                     signal.id, signal.kind,
@@ -121,6 +164,7 @@ class IncrementalProgress:
         for pattern in signal.texts("data-collections"):
             matched = [table for table in tables if _matches(pattern, table)]
             if not matched:
+                self.left_out += 1
                 _LOG.warning("signal %s: no table that is captured matches %r", signal.id, pattern)
             for table in matched:
                 if table not in waiting:

@@ -7,8 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from hayase.connect.contracts import SerializedJson
 from hayase.connect.exceptions import ConnectError, DataError
 from hayase.connect.model import ConnectHeader, SerializedRecords, SourceRecord
@@ -38,21 +36,12 @@ from hayase.connect.postgres.pgoutput import (
     Update,
     decode,
 )
+from hayase.connect.postgres.record_buffer import RecordBuffer
 from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import WalMessage
-from hayase.connect.postgres.signals import Signal
+from hayase.connect.postgres.signals import SignalTable
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(slots=True)
-class _OpenBatch:
-    """Records of one topic that are written as bytes."""
-
-    topic: str
-    keys: list[bytes | None] = dataclasses.field(default_factory=list)
-    values: list[bytes | None] = dataclasses.field(default_factory=list)
-    timestamps_ms: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +62,7 @@ class ChangeReader:
     Attributes:
         offset: where to go on behind them.
         in_transaction: whether the last message was inside of a transaction.
-        signals: what users have asked for since they were taken.
+        signals: what users have asked for.
         xids: transactions that were handled; those that every later snapshot sees may be missing.
         touched: keys of the watched table that have changed, as text.
         emptied: whether keys of the watched table have changed that are not known: all of them, by TRUNCATE.
@@ -101,8 +90,6 @@ class ChangeReader:
     ) -> None:
         self._config = config
         self._json = json
-        self._open: _OpenBatch | None = None
-        self._count = 0
         self.offset = dataclasses.replace(offset)
         self._progress = progress
         # Transactions that committed from here on are in no chunk.
@@ -113,7 +100,7 @@ class ChangeReader:
         self._now_us = now_us
         self._partition = stream_partition(config.prefix)
         self._tables: dict[int, _StreamTable | None] = {}
-        self._records: list[SourceRecord | SerializedRecords] = []
+        self._records = RecordBuffer(self._partition, now_us)
         self.in_transaction = False
         self.skipped_changes = 0
         self._begin: Begin | None = None
@@ -123,13 +110,12 @@ class ChangeReader:
         self._resume_lsn = 0  # messages up to here are done, in a transaction that was published in part
         self._skip_lsn = 0
         self._tombstones = config.bool("tombstones.on.delete")
-        self.signals: list[Signal] = []
+        self.signals = SignalTable(config.signal_table)
         self.xids: set[int] = set()
         self.touched: set[tuple[object, ...]] = set()
         self.emptied = False
         self.offsets_changed = False
         self._watched: str | None = None
-        self._signal_columns: dict[int, tuple[int, int, int]] = {}
 
     def watch(self, table: str | None) -> None:
         """Note from now on which keys of a table change; `None`: of none."""
@@ -140,44 +126,11 @@ class ChangeReader:
     @property
     def count(self) -> int:
         """How many records were made since `take`."""
-        return self._count
+        return self._records.count
 
     def take(self) -> list[SourceRecord | SerializedRecords]:
         """The records made since the last call; the last of them says where to go on."""
-        self._close_batch(self._stored())
-        records, self._records, self._count = self._records, [], 0
-        if records:
-            records[-1] = msgspec.structs.replace(records[-1], source_offset=self._stored())
-        return records
-
-    def _close_batch(self, offset: dict[str, object] | None) -> None:
-        batch, self._open = self._open, None
-        if batch is not None:
-            self._records.append(
-                SerializedRecords(
-                    topic=batch.topic,
-                    keys=batch.keys,
-                    values=batch.values,
-                    timestamps_ms=batch.timestamps_ms,
-                    source_partition=self._partition,
-                    source_offset=offset,
-                )
-            )
-
-    def _add(self, record: SourceRecord) -> None:
-        self._close_batch(None)
-        self._records.append(record)
-        self._count += 1
-
-    def _add_rendered(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        if self._open is None or self._open.topic != topic:
-            self._close_batch(None)
-            self._open = _OpenBatch(topic)
-        batch = self._open
-        batch.keys.append(key)
-        batch.values.append(value)
-        batch.timestamps_ms.append(self._now_us() // 1000)
-        self._count += 1
+        return self._records.take(self._stored())
 
     def handle(self, message: WalMessage) -> None:
         """Take one message.
@@ -201,7 +154,7 @@ class ChangeReader:
             self._commit(change)
         elif isinstance(change, Relation):
             self._tables[change.oid] = self._table(change)
-            self._look_for_signals(change)
+            self.signals.look_at(change)
         elif isinstance(change, LogicalMessage):
             self._message(change)
 
@@ -212,12 +165,6 @@ class ChangeReader:
         if lsn == self._skip_lsn:
             self._skip_lsn = 0
         return True
-
-    def _look_for_signals(self, relation: Relation) -> None:
-        """Whether a table is that of the signals."""
-        self._signal_columns.pop(relation.oid, None)
-        if f"{relation.namespace}.{relation.name}" == self._config.signal_table and len(relation.columns) >= 3:
-            self._signal_columns[relation.oid] = (0, 1, 2)  # by place, as in Debezium
 
     def _message(self, message: LogicalMessage) -> None:
         """A logical decoding message, inside of a transaction or alone."""
@@ -240,7 +187,7 @@ class ChangeReader:
         position = Position(
             message.lsn, self.offset.commit_lsn or None, None if begin is None else begin.xid, commit_us
         )
-        self._add(
+        self._records.add(
             SourceRecord(
                 source_partition=self._partition,
                 source_offset=self._stored(),
@@ -327,10 +274,8 @@ class ChangeReader:
                 for oid in change.relations:
                     self._emit(self._tables.get(oid), "t", None, None, None, position)
             return
-        if isinstance(change, Insert) and (columns := self._signal_columns.get(change.relation)) is not None:
-            signal = Signal.parse(*(None if (cell := change.new[at]) is None else str(cell) for at in columns))
-            if signal is not None:
-                self.signals.append(signal)
+        if isinstance(change, Insert):
+            self.signals.take_insert(change)
         table = self._tables.get(change.relation)
         if table is None:
             self.skipped_changes += 1
@@ -373,7 +318,7 @@ class ChangeReader:
         events, rendered = table.events, table.rendered
         if rendered is not None:
             value = rendered.envelope("c", None, rendered.row(new), position, self._now_us())
-            self._add_rendered(events.topic, rendered.key(new), value)
+            self._records.add_bytes(events.topic, rendered.key(new), value)
             return
         self._emit(table, "c", events.key(new), None, events.row(new), position)
 
@@ -384,9 +329,9 @@ class ChangeReader:
         if rendered is not None:
             key_bytes = rendered.key(old)
             value = rendered.envelope("d", rendered.row(old), None, position, self._now_us())
-            self._add_rendered(events.topic, key_bytes, value)
+            self._records.add_bytes(events.topic, key_bytes, value)
             if self._tombstones and key_bytes is not None:
-                self._add_rendered(events.topic, key_bytes, None)
+                self._records.add_bytes(events.topic, key_bytes, None)
             return
         key = events.key(old)
         self._emit(table, "d", key, events.row(old), None, position)
@@ -403,7 +348,9 @@ class ChangeReader:
         rendered = table.rendered
         if rendered is not None:
             rows = None if old is None else rendered.row(old), rendered.row(new, whole)
-            self._add_rendered(events.topic, rendered.key(new), rendered.envelope("u", *rows, position, self._now_us()))
+            self._records.add_bytes(
+                events.topic, rendered.key(new), rendered.envelope("u", *rows, position, self._now_us())
+            )
             return
         before = None if old is None else events.row(old)
         self._emit(table, "u", events.key(new), before, events.row(new, whole), position)
@@ -435,7 +382,7 @@ class ChangeReader:
         if table is None:
             return
         events = table.events
-        self._add(
+        self._records.add(
             SourceRecord(
                 source_partition=self._partition,
                 source_offset=self._stored(),
@@ -450,7 +397,7 @@ class ChangeReader:
 
     def _tombstone(self, events: TableEvents, key: dict[str, object] | None) -> None:
         if self._tombstones and key is not None:
-            self._add(
+            self._records.add(
                 SourceRecord(
                     source_partition=self._partition,
                     source_offset=self._stored(),

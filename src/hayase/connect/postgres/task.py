@@ -25,7 +25,6 @@ from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
-_NO_SNAPSHOT = ("no_data", "never")
 _STOP_S = 10.0
 _MESSAGES_VERSION = 140000
 _Records = list[SourceRecord | SerializedRecords]
@@ -185,7 +184,7 @@ class PostgresSourceTask(SourceTask):
 
     def _begin(self, session: _Session, system_id: str, timeline: int) -> Snapshot | None:
         """Begin, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
-        wants_rows = self._config.string("snapshot.mode") not in _NO_SNAPSHOT
+        wants_rows = self._config.reads_rows
         slot = session.database.slot()
         if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
             if slot is not None and not slot.lost and slot.confirmed <= self._offset.commit_lsn:
@@ -211,6 +210,8 @@ class PostgresSourceTask(SourceTask):
         self._progress = self._progress.of_slot(offset.slot_lsn)
         tables = session.database.captured_tables()
         session.database.check_identity(tables)
+        waiting = [table for table in tables if not self._progress.is_complete(table.full_name)]
+        session.database.check_snapshot(waiting)
         if slot_snapshot is None:
             # The slot is of a process before; what it saw is visible by now, unless a standby holds a commit up.
             ((text,),) = session.database.query("SELECT pg_current_snapshot()::text")
@@ -330,6 +331,7 @@ class PostgresSourceTask(SourceTask):
         metrics["IncrementalSnapshotRunning"] = float(bool(self._read_again.requests))
         metrics["IncrementalSnapshotTablesLeft"] = len(self._read_again.requests)
         metrics["IncrementalSnapshotRowsRead"] = incremental.rows_read
+        metrics["SignalsLeftOut"] = changes.signals.left_out + self._read_again.left_out
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:
