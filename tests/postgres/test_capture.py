@@ -441,3 +441,33 @@ def test_what_was_read_when_the_connection_broke_is_read_again(
         connection.execute("INSERT INTO t SELECT generate_series(1, 5)")
         capture.until(6)
     assert ops(capture.records) == [("c", number) for number in range(6)]
+
+
+def test_a_position_is_confirmed_only_after_it_is_durable(
+    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = Capture(postgres_server, database, status_update_interval_ms="100")
+    too_early, send = [], ReplicationConnection.send_status
+
+    def checked(stream: ReplicationConnection) -> None:
+        durable = capture.offsets.get((("server", "shop"),), {}).get("lsn_commit", 0)
+        if stream.confirmed > durable:
+            too_early.append((stream.confirmed, durable))
+        send(stream)
+
+    monkeypatch.setattr(ReplicationConnection, "send_status", checked)
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        connection.execute("CREATE TABLE other (id int PRIMARY KEY)")
+        connection.execute("CREATE PUBLICATION dbz_publication FOR TABLE t")
+        for number in range(40):
+            connection.execute("INSERT INTO t VALUES (%s)", (number,))
+            connection.execute("INSERT INTO other VALUES (%s)", (number,))  # idle positions are confirmed as well
+            capture.step(crash=("", "", "", "before", "", "after")[number % 6])
+        capture.until(40)
+        task, _ = capture._running()
+        for _ in range(10):
+            capture.step()
+        assert task._session is not None
+        assert task._session.replication.confirmed > 0
+    assert too_early == []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.main_guard import check_not_loading
+from hayase.app.program_connectors import connectors_of
 from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
 from hayase.app.reset_command import name_application
@@ -34,7 +35,9 @@ from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
+    from hayase.app.connected_runner import ConnectedRunner
     from hayase.app.topic_changes import TopicChanges
+    from hayase.connect.program import ProgramConnectors
     from hayase.runtime.driver.lease import Lease
     from hayase.runtime.driver.progress import EpochTiming
     from hayase.runtime.driver.query_runner import QueryRunner
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from hayase.runtime.driver.topology_runner import TopologyRunner
     from hayase.runtime.wire.app_spec import AppSpec
 
-    Runner = QueryRunner | TopologyRunner
+    Runner = QueryRunner | TopologyRunner | ConnectedRunner
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -98,6 +101,7 @@ class StreamsApp(StoreReading):
         self._run: Run | None = None
         self._runner: Runner | None = None
         self._first_slot = 0
+        self._connectors: ProgramConnectors | None = None
         self._lease: Lease | None = None
         self._standbys: Standbys | None = None
         self._watcher: threading.Thread | None = None
@@ -332,6 +336,7 @@ class StreamsApp(StoreReading):
     def _own_topics(self) -> set[str]:
         """Where the application sends records to itself, through the log or within an epoch."""
         fed = {source.topic for source in self.topology.spark_sources}
+        fed |= {each.topic for each in self.topology.connectors if each.source}
         either = (self.topology, self.topology.earlier or self.topology)  # whichever its checkpoint names
         return {topic for each in either for topic in (*each.repartitions, *each.internal_topics)} - fed
 
@@ -388,6 +393,7 @@ class StreamsApp(StoreReading):
             configure_logging(form=form, level=level, secrets=self.config.secrets)
         run: Run | None = None
         try:
+            self._connectors = connectors_of(self.topology, self.config)
             self._take_folders()
             spark_settings = settings_of_session(self.config.spark_properties)
             run = self._new_run(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
@@ -400,7 +406,7 @@ class StreamsApp(StoreReading):
             self._standbys = standbys_of(self.config)
             if self._announced:
                 announce(shipped, self.config)
-            runner = self._runner = self._new_runner(run, shipped, bounded=bounded)
+            runner = self._runner = self._with_connectors(self._new_runner(run, shipped, bounded=bounded), bounded)
             runner.start()
         except HayaseError as error:
             self._ended(run, error, raised=True)
@@ -429,7 +435,10 @@ class StreamsApp(StoreReading):
         """What workers get; its metrics are followed from now on."""
         from hayase.app.prepare import prepare
 
-        shipped = prepare(self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot)
+        forget = self._connectors.forget_offsets if self._connectors is not None else lambda: None
+        shipped = prepare(
+            self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot, forget
+        )
         self._telemetry.follow(shipped, run.progress)
         return shipped
 
@@ -445,6 +454,13 @@ class StreamsApp(StoreReading):
             run, shipped, self._blobs, self.config.spark_properties, self.topology,
             interval_ms=self.config.commit_interval_ms, bounded=bounded,
         )  # fmt: skip
+
+    def _with_connectors(self, runner: Runner, bounded: bool) -> Runner:
+        from hayase.app.connected_runner import ConnectedRunner
+
+        if self._connectors is None or isinstance(runner, ConnectedRunner):
+            return runner
+        return ConnectedRunner(runner, self._connectors, bounded=bounded)
 
     def _take_folders(self) -> None:
         """Make the application's folders private and take its lease: what is in them is then this process's alone."""
@@ -506,6 +522,8 @@ class StreamsApp(StoreReading):
         steps: list[Callable[[], object]] = [self._telemetry.close]
         if self._runner is not None:
             steps.append(self._runner.close)
+        if self._connectors is not None:
+            steps.append(self._connectors.close)
         if run is not None:
             # The memory goes here, not with the lease: an application that was refused it has no run.
             steps += [run.close, partial(clear_memory, self.config)]

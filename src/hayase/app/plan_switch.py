@@ -275,7 +275,7 @@ def check_change(topology: Topology, config: StreamsConfig) -> None:
         CheckpointError: `PLAN_CHANGED`, with what differs.
         ConfigError: `NOT_PICKLABLE`.
     """
-    check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
+    check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
     stored = stored_plan(open_blobs(config.checkpoint_dir, fsync=False))
     if stored is None or stored.document is None or has_patterns(topology):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hayase.app.checkpoint import checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas
@@ -54,6 +54,7 @@ def prepare(
     endpoints: RunEndpoints,
     spark_settings: Mapping[str, str],
     first_slot: int = 0,
+    first_start: Callable[[], None] = lambda: None,
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
 
@@ -69,6 +70,7 @@ def prepare(
         endpoints: of this run.
         spark_settings: see `hayase.runtime.driver.session.settings_of_session`.
         first_slot: see AppSpec.
+        first_start: called where the application has never started on its checkpoint, before that is noted there.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
@@ -91,6 +93,8 @@ def prepare(
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
         _settle_earlier_runs(blobs, started=stored is not None)
         topology, infos = prepare_topics(log, given, first=stored is None)
+        if stored is None:
+            first_start()
         resets = resets_of(topology, config.auto_offset_reset)
         if stored is None:
             check_resets(resets)
@@ -102,7 +106,7 @@ def prepare(
         fitted = fit_plan(stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles)
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
-            check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
+            check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
         begun = program_of_open_epoch(blobs, fitted)
         if begun is not None:
             _LOG.warning(
@@ -128,7 +132,7 @@ def prepare(
         application_id=config.application_id,
         checkpoint_id=checkpoint_id,
         topology=dataclasses.replace(
-            topology, spark_sources=(), spark_sinks=(), lines={}
+            topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}
         ),  # their functions stay in this process, and a line that moves makes no other program
         plan=plan,
         options=options,

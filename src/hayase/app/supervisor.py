@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Protocol
 
+from hayase.app.connected_runner import ConnectedRunner
 from hayase.app.failure_recovery import Recovery
 from hayase.app.report import ProgressReport
 from hayase.app.run_status import RunStatus, RunTold
@@ -49,7 +50,7 @@ class Supervisor:
     def __init__(
         self,
         app: Supervised,
-        runner: QueryRunner | TopologyRunner,
+        runner: QueryRunner | TopologyRunner | ConnectedRunner,
         recovery: Recovery,
         metrics_url: str = "",
         standbys: Standbys | None = None,

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 
+from hayase.app.connected_runner import ConnectedRunner
 from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
 from hayase.compiler.options import log_config
@@ -44,7 +45,7 @@ class TopicChanges:
         topology: Topology,
         config: StreamsConfig,
         blobs: BlobStore,
-        runner: QueryRunner | TopologyRunner,
+        runner: QueryRunner | TopologyRunner | ConnectedRunner,
         plan: Callable[[], AppSpec],
         shipped: AppSpec,
         *,

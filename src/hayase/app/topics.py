@@ -28,8 +28,8 @@ def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topolo
     Args:
         log: the log.
         topology: the topology.
-        first: the application has never started on its checkpoint. What is in topics of `from_spark` and `to_spark`
-            then is of one that was reset, and is deleted.
+        first: the application has never started on its checkpoint. What is in topics of `from_spark`, `to_spark` and
+            `from_connector` then is of one that was reset, and is deleted.
 
     Raises:
         UnknownTopicError: a source or sink topic does not exist, or nothing matches a pattern.
@@ -41,6 +41,7 @@ def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topolo
     check_sources(topology, [*infos, *topology.internal_topics])
     if first:
         joined = [source.topic for source in topology.spark_sources] + [sink.topic for sink in topology.spark_sinks]
+        joined += [each.topic for each in topology.connectors if each.source]
         _empty(log, [infos[topic] for topic in joined if topic in infos])
     infos |= _internal_topics(log, topology, infos)
     check_sinks(topology, infos)
@@ -92,4 +93,5 @@ def resets_of(topology: Topology, default: AutoOffsetReset) -> dict[str, AutoOff
     resets |= dict.fromkeys(topology.internal_topics, AutoOffsetReset.latest())
     earliest = AutoOffsetReset.earliest()
     resets |= {source.topic: earliest for source in topology.spark_sources}
+    resets |= {each.topic: earliest for each in topology.connectors if each.source}
     return resets | {topic: earliest for table in topology.global_tables for topic in table.source.topics}

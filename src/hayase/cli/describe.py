@@ -70,7 +70,8 @@ def describe(
         return
     typer.echo(topology.describe().rstrip())
     typer.echo()
-    for line in (*form_lines(topology, settings), *spark_lines(topology), *described_topics(topology, settings)):
+    beside = (*spark_lines(topology), *connector_lines(topology))
+    for line in (*form_lines(topology, settings), *beside, *described_topics(topology, settings)):
         typer.echo(line)
     if against is not None:
         lines, refused = described_against(topology, settings, against)
@@ -84,6 +85,15 @@ def spark_lines(topology: Topology) -> list[str]:
     lines = [f"  from_spark {source.name} --> topic {source.topic}" for source in topology.spark_sources]
     lines += [f"  topic {sink.topic} --> to_spark {sink.name}" for sink in topology.spark_sinks]
     return ["Frames of Spark:", *lines] if lines else []
+
+
+def connector_lines(topology: Topology) -> list[str]:
+    """One line for each connector of the program, with the topic that joins it to the topology, and its guarantee."""
+    if not topology.connectors:
+        return []
+    from hayase.connect.program import describe_connectors
+
+    return ["Connectors:", *describe_connectors(topology.connectors)]
 
 
 def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:

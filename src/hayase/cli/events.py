@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from hayase.app.app import StreamsApp
-from hayase.cli.load import load
+from hayase.cli.load import load, module_of
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of, parse_time
 from hayase.core.time import to_iso
-from hayase.patterns.app import aggregate_named, aggregates_of
+from hayase.patterns.app import PatternsApp, aggregate_named, aggregates_of
 from hayase.patterns.event_log import EventLog
 from hayase.patterns.history import EventHistory
+from hayase.patterns.read_models.read_model import read_models_of
 from hayase.patterns.recorded_events import RecordedEvent, UnknownEvent, evolved
+from hayase.patterns.replay import DATABASE
+from hayase.patterns.replay import replay as run_replay
 from hayase.patterns.state_rows import AggregateState
 from hayase.patterns.verification import rebuild as rebuild_states
 from hayase.patterns.verification import verify as verify_states
 
-events = typer.Typer(no_args_is_help=True, help="Aggregates: list, show, verify, rebuild.", rich_markup_mode=None)
+events = typer.Typer(
+    no_args_is_help=True, help="Aggregates: list, show, replay, verify, rebuild, erase.", rich_markup_mode=None
+)
 
 _VERSIONS_MAX = 100_000_000_000
 """A number below it is a version; as milliseconds since 1970 it would be before March 1973."""
@@ -32,7 +38,7 @@ Format = Annotated[Output, typer.Option("--format", help="A table, or one JSON o
 
 @events.callback()
 def _group() -> None:
-    """Look at the events of an application's aggregates, while it runs or not: list, show, verify; and rebuild states.
+    """Aggregates of an application, while it runs or not: list, show, replay, verify; and rebuild their states.
 
     Use the settings the application runs with (application.id, log.dir or bootstrap.servers, state.dir).
     """
@@ -187,6 +193,68 @@ def rebuild(
         typer.echo("nothing was written", err=True)
         raise typer.Exit(1)
     typer.echo("nothing was written: --dry-run" if dry_run else f"written as epoch {migration.epoch}", err=True)
+
+
+@events.command(short_help="Run states and read models over the events up to a time, into a folder.")
+def replay(
+    target: Target,
+    into: Annotated[Path, typer.Option("--into", help="A folder that is empty or not there.")],
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="The last time (ISO 8601, UTC); default: all events.")
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run the states of aggregates and the read models of a program over the events up to a time.
+
+    The result is `replay.sqlite` in the folder: a table of each read model, and one of the states of each aggregate.
+    Nothing else is written or sent, and another program may be named ("what if"). Two replays are equal byte by byte.
+
+    For example:
+
+        hayase events replay shop.py:topology --until 2026-11-24T12:00 --into noon
+    """
+    loaded = load(target)
+    settings = settings_of(loaded, read_settings(config, config_file))
+    module = module_of(loaded)
+    until_ms = None if until is None else parse_time("--until", until)
+    result = run_replay(loaded.topology, read_models_of(vars(module)).values(), settings, into, until_ms=until_ms)
+    rows = [{"read model": name, "rows": count} for name, count in result.rows.items()]
+    for line in lines_of(rows, Output.TABLE) if rows else ():
+        typer.echo(line)
+    typer.echo(f"{result.events} records, {result.states} states, in {into / DATABASE}", err=True)
+
+
+@events.command(short_help="Delete the keys of a subject's personal data; or say how far that is.")
+def erase(
+    target: Target,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT")],
+    only_status: Annotated[bool, typer.Option("--status", help="Erase nothing; say how far an erasure is.")] = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Delete the keys of a subject: its personal fields read as erased from now on, everywhere.
+
+    It is done when the topic of keys is compacted: ask again with --status, which ends with code 1 until then.
+
+    For example:
+
+        hayase events erase shop.py:topology customer-17
+
+        hayase events erase shop.py:topology customer-17 --status
+    """
+    loaded = load(target)
+    app = PatternsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    result = app.erasure_status(subject) if only_status else app.erase(subject)
+    if result.erased_ms is None:
+        typer.echo(f"{subject} is not erased")
+    else:
+        typer.echo(f"{subject} is erased since {to_iso(result.erased_ms)}")
+        if result.keys_left:
+            typer.echo(f"deleted keys in the topic until it is compacted: {', '.join(result.keys_left)}")
+        typer.echo(f"done: {'yes' if result.done else 'no'}; not looked into: {'; '.join(result.held_elsewhere)}")
+    if only_status and not result.done:
+        raise typer.Exit(1)
 
 
 def _up_to(recorded: list[RecordedEvent[Any]], until: str | None) -> list[RecordedEvent[Any]]:

@@ -76,6 +76,11 @@ def load(target: str) -> Loaded:
     return Loaded(None, resolved, module_name, package)
 
 
+def module_of(loaded: Loaded) -> ModuleType:
+    """The module of what was named, whether it is a file or importable."""
+    return loaded.module or sys.modules[".".join(filter(None, [loaded.package, loaded.name]))]
+
+
 def _would_do(module: ModuleType, place: str) -> str:
     names = [name for name, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder | StreamsApp)]
     return " or ".join(f"{place}:{name}" for name in names)

@@ -170,7 +170,11 @@ class RepeatableSinkLoop(SinkTaskLoop):
         now_ms = self._clock.now_ms()
         if self._waiting_since_ms is None:
             self._waiting_since_ms = now_ms
-        if waiting < self._range_records and now_ms - self._waiting_since_ms < self._range_interval_ms:
+        if (
+            not self.hurry
+            and waiting < self._range_records
+            and now_ms - self._waiting_since_ms < self._range_interval_ms
+        ):
             return False
         self._waiting_since_ms = None
         return super().step()

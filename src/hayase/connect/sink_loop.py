@@ -274,6 +274,9 @@ class SinkTaskLoop(ABC):
         self._conversion = conversion
         self._sleep = sleep
         self.positions: dict[SinkPartition, int] = {}
+        self.hurry = False
+        """Whether records are written without waiting for further ones."""
+        self.retrying = False
 
     def step(self) -> bool:
         """Read, and write what was read; whether there was anything.
@@ -345,6 +348,10 @@ class SinkTaskLoop(ABC):
                 return self.with_retries(lambda: write(empty))
             first, second = halves(ranges)
             return self.bisected(first, write) and self.bisected(second, write)
+
+    def waiting(self) -> int:
+        """How many offsets are behind the positions."""
+        return self._reader.waiting(self.positions)
 
     def close(self) -> None:
         """Let go of everything but the task itself."""

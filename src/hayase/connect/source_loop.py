@@ -179,6 +179,7 @@ class SourceTaskLoop:
     ) -> None:
         self.task = task
         self.metrics = SourceMetrics()
+        self.retrying = False
         self._context = context
         transactions = context.transaction_context
         self._transactions = transactions if isinstance(transactions, TaskTransactionContext) else None
@@ -210,7 +211,9 @@ class SourceTaskLoop:
         try:
             polled = self.task.poll() or ()
             self._pause_s = _FIRST_PAUSE_S
+            self.retrying = False
         except RetriableError as error:
+            self.retrying = True
             self._conversion.policy.metrics.retries += 1
             _LOG.warning("task %s-%d: poll is tried again: %s", self._context.connector, self._context.task, error)
             self._sleep(self._pause_s)

@@ -10,6 +10,7 @@ from typing import Literal, Never, overload
 from hayase.core.config import optimizations
 from hayase.core.errors import TopologyError
 from hayase.core.type_variables import K, V
+from hayase.dsl.connectors import connector_source
 from hayase.dsl.graph import Graph, check_repartitions
 from hayase.dsl.inference import Known
 from hayase.dsl.joins.self_joins import with_single_stores
@@ -211,6 +212,47 @@ class StreamsBuilder:
         """
         options = check_option(consumed, Consumed, "from_spark")
         node = spark_source(self._graph, name, frame, options, partitions, output_mode)
+        key, value = _known(options, node.name)
+        return KStream(StreamState(self._graph, node.name, key, value))
+
+    def from_connector(
+        self,
+        name: str,
+        config: Mapping[str, object],
+        consumed: Consumed[K, V] | None = None,
+        *,
+        partitions: int | None = None,
+    ) -> KStream[K, V]:
+        """A stream of the records of a source connector, which belongs to the program.
+
+        The connector runs in threads of the application's process while the application runs. Its records go to the
+        internal topic `<application.id>-<name>-from-connector`, whatever topics it would have written, exactly once as
+        far as the connector promises it; the topology reads that topic from its beginning. Its offsets are in
+        `<application.id>-connect-offsets`, and a reset of the application forgets them.
+
+        Settings are checked when the application starts, before Spark does. Where the configuration names no
+        converters, those that fit the serdes are taken.
+
+        `run_to_end` takes what the connector has now: it is at its end when its polls have given nothing for a second.
+        A source that never pauses has no end, so it runs until the timeout. In the test driver the connector does not
+        run: `create_input_topic(name, …)` feeds its stream.
+
+        Args:
+            name: of the connector; its offsets are kept under it.
+            config: its configuration under Kafka Connect's keys, with `connector.class`.
+            consumed: serdes, timestamp extractor and name of the node; a reset policy does not apply.
+            partitions: of the internal topic; default: that of what the stream is joined with, else 1.
+
+        Raises:
+            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
+                `INVALID_CONNECTOR` for a configuration that is wrong, with every error and the line of this call.
+
+        Example:
+            builder.from_connector("lines", {"connector.class": "FileStreamSource", "file": "shop.log"},
+                                   Consumed.with_(Serdes.bytes(), Serdes.string()))
+        """
+        options = check_option(consumed, Consumed, "from_connector")
+        node = connector_source(self._graph, name, config, options, partitions)
         key, value = _known(options, node.name)
         return KStream(StreamState(self._graph, node.name, key, value))
 

@@ -6,7 +6,19 @@ from typing import NoReturn
 
 _OF_GROUPS = ("windowed_by", "count", "reduce", "aggregate", "agg", "cogroup")
 _OF_STREAMS = (
-    *("to", "to_spark", "foreach", "peek", "print", "process", "process_values", "map", "flat_map", "flat_map_values"),
+    *(
+        "to",
+        "to_spark",
+        "to_connector",
+        "foreach",
+        "peek",
+        "print",
+        "process",
+        "process_values",
+        "map",
+        "flat_map",
+        "flat_map_values",
+    ),
     *("select_key", "merge", "split", "through", "repartition", "windowed_by"),
 )
 

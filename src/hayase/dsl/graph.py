@@ -24,6 +24,7 @@ from hayase.topology.nodes import (
     Node,
     Partitioner,
     ProcessorNode,
+    ProgramConnector,
     RepartitionTopic,
     SinkNode,
     SourceNode,
@@ -85,6 +86,7 @@ class Graph:
         self._internal_topics: dict[str, InternalTopic] = {}
         self._spark_sources: list[SparkSource] = []
         self._spark_sinks: list[SparkSink] = []
+        self._connectors: list[ProgramConnector] = []
         self._global_tables: list[GlobalTable] = []
         self._streams: dict[tuple[frozenset[str], str | None], SourceNode] = {}
         self._topics: dict[str, str] = {}
@@ -347,6 +349,13 @@ class Graph:
         self._spark_topic("to_spark", sink.name, sink.topic, None)
         self._spark_sinks.append(sink)
 
+    def connector(self, connector: ProgramConnector, partitions: int | None) -> None:
+        """Add a connector of the program with its internal topic; the node at the topic is added besides."""
+        self._spark_topic("connectors", connector.name, connector.topic, partitions)
+        if any(each.name == connector.name for each in self._connectors):
+            raise TopologyError("DUPLICATE_NAME", f"there are two connectors named {connector.name!r}; rename one")
+        self._connectors.append(connector)
+
     def _spark_topic(self, what: str, name: str, topic: str, partitions: int | None) -> None:
         if topic in self._internal_topics:
             raise TopologyError("DUPLICATE_NAME", f"there are two {what} named {name!r}; give one another name")
@@ -416,6 +425,7 @@ class Graph:
             tuple(self._spark_sinks),
             dict(self._lines),
             generated=frozenset(self.names.generated),
+            connectors=tuple(self._connectors),
         )
         return without_cycles(renamed(topology, self.names.before) if before else self._without_those_before(topology))
 

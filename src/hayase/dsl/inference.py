@@ -305,6 +305,9 @@ def aggregate_schema(fields: Sequence[FieldAggregate], columns: tuple[dict[str, 
     types: list[tuple[str, pl.DataType]] = []
     complete = True
     for field in fields:
+        if field.loop is not None:
+            types.append((field.name, pl.Binary()))
+            continue
         inferred = None if field.input is None else infer(field.input, columns, f"agg {field.name}")
         if field.function == "count":
             types.append((field.name, pl.Int64()))

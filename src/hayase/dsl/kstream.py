@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Never, overload
@@ -13,6 +13,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.join_windows import JoinWindows
 from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
+from hayase.dsl.connectors import connector_sink
 from hayase.dsl.elsewhere import of_groups
 from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, ValueFunction
 from hayase.dsl.inference import (
@@ -799,6 +800,35 @@ class KStream(Generic[K, V]):
             totals.to_spark("totals", lambda frame, n: frame.write.mode("overwrite").parquet(f"totals/n={n}"))
         """
         spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
+
+    def to_connector(self, name: str, config: Mapping[str, object], produced: Produced[K, V] | None = None) -> None:
+        """Hand the records to a sink connector, which belongs to the program.
+
+        The records go to the internal topic `<application.id>-<name>-to-connector`, which the connector reads from its
+        beginning, in threads of the application's process while the application runs. What its target guarantees says
+        `docs/connectors`; a transactional one gets each record exactly once. The topic keeps its records.
+
+        Settings are checked when the application starts, before Spark does. Where the configuration names no
+        converters, those that fit the serdes are taken; a sink into tables that names no table writes one of the
+        connector's name.
+
+        `run_to_end` ends when the connector has written everything; `close` stops it between two writes, and the next
+        start goes on there. In the test driver the connector does not run: `create_output_topic(name, …)` reads what
+        it would get.
+
+        Args:
+            name: of the connector.
+            config: its configuration under Kafka Connect's keys, with `connector.class` and without topics.
+            produced: serdes and partitioner of the internal topic, and the name of the node.
+
+        Raises:
+            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
+                `INVALID_CONNECTOR` for a configuration that is wrong, with every error and the line of this call.
+
+        Example:
+            totals.to_connector("totals", {"connector.class": "SqliteSink", "connection.path": "totals.db"})
+        """
+        connector_sink(self._state, name, config, check_option(produced, Produced, "to_connector"))
 
 
 def _changed(state: StreamState, node: str, key: Known | None, value: Known | None, rekeyed: bool) -> StreamState:

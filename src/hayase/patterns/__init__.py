@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hayase.patterns import outbox as outbox
     from hayase.patterns.app import PatternsApp as PatternsApp
     from hayase.patterns.commands import CommandClient as CommandClient
     from hayase.patterns.commands import CommandOutcomeUnknownError as CommandOutcomeUnknownError
@@ -18,19 +19,39 @@ if TYPE_CHECKING:
     from hayase.patterns.event_sourced import EventSourced as EventSourced
     from hayase.patterns.event_sourced import FailedCommand as FailedCommand
     from hayase.patterns.history import EventHistory as EventHistory
+    from hayase.patterns.inbox_records import inbox as inbox
+    from hayase.patterns.personal_data import Personal as Personal
     from hayase.patterns.reactions import AggregateCommand as AggregateCommand
     from hayase.patterns.reactions import CommandTarget as CommandTarget
     from hayase.patterns.reactions import Deadline as Deadline
     from hayase.patterns.reactions import deadline as deadline
+    from hayase.patterns.read_models.read_model import ReadModel as ReadModel
+    from hayase.patterns.read_models.read_model import ReadModelBehindError as ReadModelBehindError
+    from hayase.patterns.read_models.rows import Delete as Delete
+    from hayase.patterns.read_models.rows import TableChange as TableChange
+    from hayase.patterns.read_models.rows import Upsert as Upsert
+    from hayase.patterns.read_models.sources import TableSource as TableSource
+    from hayase.patterns.read_models.targets import PostgresTable as PostgresTable
+    from hayase.patterns.read_models.targets import SqliteTable as SqliteTable
+    from hayase.patterns.read_models.test_case import ReadModelTestCase as ReadModelTestCase
     from hayase.patterns.recorded_events import RecordedEvent as RecordedEvent
     from hayase.patterns.recorded_events import UnknownEvent as UnknownEvent
     from hayase.patterns.replies import EventPosition as EventPosition
     from hayase.patterns.replies import Reply as Reply
+    from hayase.patterns.saga.definition import Retries as Retries
+    from hayase.patterns.saga.definition import SagaState as SagaState
+    from hayase.patterns.saga.definition import Step as Step
+    from hayase.patterns.saga.saga import CancelSaga as CancelSaga
+    from hayase.patterns.saga.saga import RetrySaga as RetrySaga
+    from hayase.patterns.saga.saga import Saga as Saga
     from hayase.patterns.state_rows import AggregateState as AggregateState
+    from hayase.patterns.subject_keys import ErasureStatus as ErasureStatus
+    from hayase.patterns.subject_keys import SubjectKeys as SubjectKeys
 
 _MODULE_OF = {
     "AggregateCommand": "reactions",
     "AggregateState": "state_rows",
+    "CancelSaga": "saga.saga",
     "CommandClient": "commands",
     "CommandOutcomeUnknownError": "commands",
     "CommandTarget": "reactions",
@@ -42,11 +63,30 @@ _MODULE_OF = {
     "EventSourced": "event_sourced",
     "FailedCommand": "event_sourced",
     "PatternsApp": "app",
+    "Delete": "read_models.rows",
+    "PostgresTable": "read_models.targets",
+    "ReadModel": "read_models.read_model",
+    "ReadModelBehindError": "read_models.read_model",
+    "SqliteTable": "read_models.targets",
+    "TableChange": "read_models.rows",
+    "TableSource": "read_models.sources",
+    "Upsert": "read_models.rows",
+    "ErasureStatus": "subject_keys",
+    "Personal": "personal_data",
+    "SubjectKeys": "subject_keys",
+    "ReadModelTestCase": "read_models.test_case",
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",
     "Reply": "replies",
+    "Retries": "saga.definition",
+    "RetrySaga": "saga.saga",
+    "Saga": "saga.saga",
+    "SagaState": "saga.definition",
+    "Step": "saga.definition",
     "UnknownEvent": "recorded_events",
     "deadline": "reactions",
+    "inbox": "inbox_records",
+    "outbox": "",
 }
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
@@ -55,7 +95,8 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'hayase.patterns' has no attribute {name!r}")
-    attribute = getattr(importlib.import_module(f"hayase.patterns.{_MODULE_OF[name]}"), name)
+    module = importlib.import_module(f"hayase.patterns.{_MODULE_OF[name] or name}")
+    attribute = getattr(module, name) if _MODULE_OF[name] else module
     globals()[name] = attribute
     return attribute
 

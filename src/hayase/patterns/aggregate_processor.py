@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.errors import HayaseError, LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -27,6 +27,7 @@ from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.state_rows import AggregateState, stored_reply, time_and_reply, time_and_rest, time_key
+from hayase.patterns.undone_commands import UndoneCommands
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.handlers import HandlerAnswer
 from hayase.processor.metrics import Sensor
@@ -144,10 +145,13 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         """See `Processor.init`."""
         super().init(context)
         name = self._aggregate.name
+        if self._aggregate.keys is not None:
+            self._aggregate.keys.bind(context.app_configs())
         self._states = context.get_state_store(self._aggregate.state_store)
         self._ids = context.get_state_store(f"{name}-command-ids")
         self._times = context.get_state_store(f"{name}-command-times")
         self._deadlines = context.get_state_store(f"{name}-deadlines")
+        self._undone = UndoneCommands(name, self._ids, self._times)
         metrics = context.metrics()
         self._counted: dict[str, Sensor] = {
             what: metrics.add_rate_total_sensor("event-sourced", name, what) for what in _COUNTED
@@ -185,7 +189,10 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             self._remember(envelope, now_ms, self._reply(envelope, before.version, "conflict", reason=reason))
             return
         try:
-            outcome = self._decide(envelope, command, before, now_ms)
+            undone_before = bool(envelope.undoes) and self._undone.was_undone(envelope)
+            outcome = _Outcome(before) if undone_before else self._decide(envelope, command, before, now_ms)
+        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+            raise
         except Exception as error:  # decide, evolve and reactions are the user's
             self._failed(record, envelope, command, before, error)
             return
@@ -195,7 +202,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         aggregate = self._aggregate
         decided = aggregate.decider.decide(command, before.state)
         if isinstance(decided, Rejected):
-            return _Outcome(before, rejected=decided.reason)
+            undoes_nothing = bool(envelope.undoes) and not self._undone.was_accepted(envelope)
+            return _Outcome(before, rejected=None if undoes_nothing else decided.reason)
         outcome = _Outcome(before)
         cause = {
             cloud_events.SOURCE: f"/{aggregate.name}",
@@ -206,7 +214,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         }
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
-            data = aggregate.event_types.encode(name, event)
+            data = aggregate.event_types.seal(name, event, before.id)
             if len(data) > aggregate.limits.max_bytes:
                 raise SerializationError(
                     "TOO_LARGE", f"the event {name} has {len(data)} bytes; allowed are {aggregate.limits.max_bytes}"
@@ -265,6 +273,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         else:
             reply = self._reply(envelope, outcome.state.version, "rejected", reason=outcome.rejected)
         self._remember(envelope, now_ms, reply)
+        if envelope.undoes and outcome.rejected is None and self._aggregate.limits.deduplication_ms:
+            self._undone.refuse_from_now_on(envelope, outcome.state.version, now_ms)
         for command in outcome.commands:
             self.context.forward(command, f"{name}-reactions-sink")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
@@ -21,6 +21,11 @@ from hayase.patterns.decider import C, S
 from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
 from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
+from hayase.patterns.read_models.read_model import ReadModel
+from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
+from hayase.patterns.saga.processor import SagaSupplier
+from hayase.patterns.saga.saga import Saga
+from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
@@ -37,6 +42,7 @@ class PatternsApp(StreamsApp):
         topology: with aggregates; or one aggregate, which is run by itself.
         config: settings.
         partitions: of the topics of aggregates that are made.
+        read_models: filled in threads of this process while the application is started.
 
     Example:
         >>> with PatternsApp(order, {"application.id": "orders"}) as app:  # doctest: +SKIP
@@ -50,6 +56,7 @@ class PatternsApp(StreamsApp):
         config: StreamsConfig | Mapping[str, object],
         *,
         partitions: int = 4,
+        read_models: Sequence[ReadModel] = (),
     ) -> None:
         if isinstance(topology, EventSourced):
             builder = StreamsBuilder()
@@ -57,8 +64,14 @@ class PatternsApp(StreamsApp):
             topology = builder
         topology = topology_of(topology)
         self.aggregates = aggregates_of(topology)
+        self.sagas = sagas_of(topology)
         self._partitions = partitions
         super().__init__(topology, config)
+        for keys in self._keys():
+            keys.bind(self.config)
+        self.read_models = {model.name: ReadModelRunner(model, self.config) for model in read_models}
+        for name, runner in self.read_models.items():
+            gauge_lag(self._telemetry.registry, self.config.application_id, name, runner)
 
     def start(self) -> None:
         """See `StreamsApp.start`; topics of aggregates are made first.
@@ -69,6 +82,14 @@ class PatternsApp(StreamsApp):
         self.create_topics()
         with _naming_rebuild(self.aggregates):
             super().start()
+        for runner in self.read_models.values():
+            runner.start()
+
+    def close(self, *arguments: Any, **named: Any) -> bool:
+        """See `StreamsApp.close`; read models stop after the write that they are at."""
+        for runner in self.read_models.values():
+            runner.close()
+        return super().close(*arguments, **named)
 
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
@@ -89,6 +110,12 @@ class PatternsApp(StreamsApp):
                 self._make_topics(log, aggregate)
                 check_kept(log, aggregate.events_topic)
                 _check_owner(log, aggregate, self.config.application_id)
+            for keys in self._keys():
+                keys.create_topic(log)
+            for runner in self.read_models.values():
+                make_topic(log, runner.model, self._partitions)
+            for saga in self.sagas.values():
+                self._make_topics(log, saga)
         finally:
             log.close()
 
@@ -97,11 +124,13 @@ class PatternsApp(StreamsApp):
     @overload
     def commands(self, aggregate: EventSourced[C, Any, Any], *, source: str = "/client") -> CommandClient[C]: ...
     def commands(self, aggregate: str | EventSourced[Any, Any, Any], *, source: str = "/client") -> CommandClient[Any]:
-        """A client that sends commands to an aggregate: by its name, or, with types, by itself.
+        """A client that sends commands to an aggregate: by its name, or, with types, by itself; to a saga by its name.
 
         Raises:
             TopologyError: `UNKNOWN_AGGREGATE`.
         """
+        if isinstance(aggregate, str) and aggregate in self.sagas:
+            return CommandClient(self.sagas[aggregate], self.config, source=source)
         return CommandClient(self._aggregate(aggregate), self.config, source=source)
 
     @overload
@@ -116,10 +145,48 @@ class PatternsApp(StreamsApp):
         """
         return EventHistory(self._aggregate(aggregate), self)
 
+    def erase(self, subject: str) -> ErasureStatus:
+        """Delete the keys of a subject: its personal fields are unreadable from now on, and read as erased.
+
+        Every process has forgotten them within a second. See `erasure_status` for when nothing is left of them.
+
+        Args:
+            subject: its id, as in the fields that `Personal` names.
+
+        Raises:
+            ConfigError: `NO_PERSONAL_FIELDS`: the aggregates have no keys.
+            LogError: the log cannot be reached.
+        """
+        for keys in self._keys_or_fail():
+            keys.erase(subject)
+        return self.erasure_status(subject)
+
+    def erasure_status(self, subject: str) -> ErasureStatus:
+        """Whether the data of a subject is erased, and where its keys may still be."""
+        found = [keys.status(subject) for keys in self._keys_or_fail()]
+        return ErasureStatus(
+            subject,
+            None if any(each.erased_ms is None for each in found) else max(each.erased_ms or 0 for each in found),
+            tuple(left for each in found for left in each.keys_left),
+            tuple(dict.fromkeys(held for each in found for held in each.held_elsewhere)),
+        )
+
+    def _keys(self) -> list[SubjectKeys]:
+        return list({id(each.keys): each.keys for each in self.aggregates.values() if each.keys is not None}.values())
+
+    def _keys_or_fail(self) -> list[SubjectKeys]:
+        found = self._keys()
+        if not found:
+            raise ConfigError(
+                "NO_PERSONAL_FIELDS",
+                "no aggregate of the application has keys=SubjectKeys(…), so nothing can be erased",
+            )
+        return found
+
     def _aggregate(self, aggregate: str | EventSourced[Any, Any, Any]) -> EventSourced[Any, Any, Any]:
         return aggregate_named(self.aggregates, aggregate if isinstance(aggregate, str) else aggregate.name)
 
-    def _make_topics(self, log: Log, aggregate: EventSourced[Any, Any, Any]) -> None:
+    def _make_topics(self, log: Log, aggregate: EventSourced[Any, Any, Any] | Saga[Any]) -> None:
         there = log.describe(aggregate.topics)
         settings = {aggregate.events_topic: KEPT_FOR_EVER, aggregate.replies_topic: _REPLY_RETENTION}
         for topic in aggregate.topics:
@@ -140,6 +207,16 @@ def aggregates_of(topology: Topology) -> dict[str, EventSourced[Any, Any, Any]]:
         if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
     )
     return {each.aggregate.name: each.aggregate for each in suppliers if isinstance(each, AggregateSupplier)}
+
+
+def sagas_of(topology: Topology) -> dict[str, Saga[Any]]:
+    """The sagas that a topology has, by name."""
+    suppliers = (
+        node.operator.supplier
+        for node in topology.nodes
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
+    )
+    return {each.saga.name: each.saga for each in suppliers if isinstance(each, SagaSupplier)}
 
 
 def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name: str) -> EventSourced[Any, Any, Any]:

@@ -15,6 +15,8 @@ ID, TYPE, SOURCE, SUBJECT, TIME = "id", "type", "source", "subject", "time"
 CORRELATION, CAUSATION = "correlationid", "causationid"
 EXPECTED_VERSION, VERSION, DATA_VERSION = "expectedversion", "aggregateversion", "dataversion"
 REPLY_TOPIC, REPLY_PARTITION = "replytopic", "replypartition"
+UNDOES = "undoes"
+"""The id of the command that an undo takes back."""
 APPLICATION, COMMAND_SOURCE = "application", "commandsource"
 """Which application decided, and who sent the command. All but the first line are extension attributes."""
 

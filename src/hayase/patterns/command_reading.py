@@ -51,6 +51,11 @@ class Envelope:
         """What the command belongs to: its own id, if it is the first of its kind."""
         return self.attributes.get(cloud_events.CORRELATION) or self.command_id
 
+    @property
+    def undoes(self) -> str:
+        """The id of the command that it takes back; empty if it is no undo."""
+        return self.attributes.get(cloud_events.UNDOES, "")
+
     def expected_version(self) -> int | None:
         """The version that the aggregate must have; raises InvalidCommandError."""
         return _number(self.attributes, cloud_events.EXPECTED_VERSION)

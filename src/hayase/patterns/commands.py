@@ -72,6 +72,8 @@ class CommandClient(Generic[C]):
         if not isinstance(config, StreamsConfig):
             config = StreamsConfig({"application.id": "hayase-commands", **config})
         self._target = target
+        if target.keys is not None:
+            target.keys.bind(config)
         self._log = log_config(config)
         self._source = source
         self._lock = threading.Lock()

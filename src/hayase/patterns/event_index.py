@@ -9,7 +9,13 @@ from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
 from hayase.patterns.state_rows import EventKey, EventKeySerde, EventPlace, EventPlaceSerde
-from hayase.processor.api import ContextualProcessor, FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
+from hayase.processor.api import (
+    ContextualProcessor,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+    ProcessorContext,
+)
 from hayase.processor.metrics import Sensor
 from hayase.state.stores.spec import StoreSpec
 
@@ -60,6 +66,12 @@ class EventDecoder(ContextualProcessor[bytes, bytes, str, RecordedEvent[Any]]):
 
     def __init__(self, aggregate: Recorded) -> None:
         self._aggregate = aggregate
+
+    def init(self, context: ProcessorContext[str, RecordedEvent[Any]]) -> None:
+        """See `Processor.init`."""
+        super().init(context)
+        if self._aggregate.keys is not None:
+            self._aggregate.keys.bind(context.app_configs())
 
     def process(self, record: Record[bytes, bytes]) -> None:
         """Forward the event of one record."""

@@ -35,6 +35,8 @@ class EventLog:
             UnknownTopicError: there is no such topic.
             ConfigError: `EVENTS_WOULD_BE_LOST`: see `check_kept`.
         """
+        if aggregate.keys is not None:
+            aggregate.keys.bind(config)
         log = open_log(log_config(config))
         try:
             check_kept(log, aggregate.events_topic)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
@@ -29,6 +29,9 @@ from hayase.patterns.type_names import TypeNames, hints_of, type_sequence
 from hayase.processor.handlers import HandlerAnswer
 from hayase.processor.timestamps import wall_clock_timestamp
 from hayase.serde import Serdes
+
+if TYPE_CHECKING:
+    from hayase.patterns.subject_keys import SubjectKeys
 
 E_contra = TypeVar("E_contra", contravariant=True)
 """Events of an aggregate: contravariant, so that `on` takes each of them and no other."""
@@ -80,10 +83,12 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         max_bytes: the size of a command or an event, at most.
         failure_handler: asked when `decide`, `evolve` or a reaction raises: CONTINUE replies `failed` and goes on
             (default), DEAD_LETTER also writes the command to the dead letters, FAIL stops the application.
+        keys: of the subjects of personal fields; see `Personal`.
         unknown_events: what happens in a replay with an event of an unknown type: `fail`, or `skip` it.
 
     Raises:
-        TopologyError: `INVALID_NAME`, `INVALID_TYPES`, `INVALID_DURATION`, `INVALID_UPCASTER`.
+        TopologyError: `INVALID_NAME`, `INVALID_TYPES`, `INVALID_DURATION`, `INVALID_UPCASTER`,
+            `INVALID_PERSONAL_FIELD`.
 
     Example:
         >>> order = EventSourced("order", Decider(None, decide, evolve))  # doctest: +SKIP
@@ -105,6 +110,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         deduplication_window: timedelta = timedelta(hours=1),
         max_bytes: int = 900_000,
         failure_handler: FailureHandler = go_on,
+        keys: SubjectKeys | None = None,
         unknown_events: Literal["fail", "skip"] = "fail",
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -116,11 +122,11 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         command_hints = type_sequence(commands, partial(hints_of, decider.decide, 0, "commands"))
         event_hints = type_sequence(events, partial(hints_of, decider.evolve, 1, "events"))
         state_hints = type_sequence(states, partial(hints_of, decider.evolve, 0, "states"))
-        super().__init__(name, [])
+        super().__init__(name, [], keys=keys)
         self.decider = decider
-        self.command_types = TypeNames("command", command_hints, renamed)
-        self.event_types = TypeNames("event", event_hints, renamed)
-        self.state_types = TypeNames("state", state_hints, {})
+        self.command_types = TypeNames("command", command_hints, renamed, keys)
+        self.event_types = TypeNames("event", event_hints, renamed, keys)
+        self.state_types = TypeNames("state", state_hints, {}, keys)
         _check_renamed(renamed, self.command_types, self.event_types)
         self.dead_letters_topic = f"{name}-dead-letters"
         self.state_store, self.index_store = f"{name}-state", f"{name}-events-index"

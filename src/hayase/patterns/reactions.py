@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from hayase.core.errors import SerializationError, TopologyError
 from hayase.patterns.decider import C
 from hayase.patterns.type_names import TypeNames
+
+if TYPE_CHECKING:
+    from hayase.patterns.subject_keys import SubjectKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,22 @@ class CommandTarget(Generic[C]):
         name: of the aggregate.
         commands: types that can be sent.
         topic: of its commands; default `<name>-commands`.
+        keys: of the subjects, if commands have personal fields.
     """
 
-    def __init__(self, name: str, commands: Sequence[type[C]], *, topic: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        commands: Sequence[type[C]],
+        *,
+        topic: str | None = None,
+        keys: SubjectKeys | None = None,
+    ) -> None:
         self.name = name
+        self.keys = keys
         self.commands_topic = topic or f"{name}-commands"
         self.events_topic, self.replies_topic = f"{name}-events", f"{name}-replies"
-        self.command_types = TypeNames("command", commands, {})
+        self.command_types = TypeNames("command", commands, {}, keys)
 
     def command(self, aggregate_id: str, command: C) -> AggregateCommand:
         """A command for one aggregate.
@@ -94,7 +106,7 @@ class CommandTarget(Generic[C]):
         """
         check_aggregate_id(aggregate_id)
         name = self.command_types.name_of(command)
-        data = self.command_types.encode(name, command)
+        data = self.command_types.seal(name, command, aggregate_id)
         return AggregateCommand(self.name, self.commands_topic, aggregate_id, name, data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,9 @@ from hayase.core.records import Headers, SourceRecord
 from hayase.patterns import cloud_events
 from hayase.patterns.state_rows import AggregateState
 from hayase.patterns.type_names import TypeNames
+
+if TYPE_CHECKING:
+    from hayase.patterns.subject_keys import SubjectKeys
 
 Event_co = TypeVar("Event_co", covariant=True)
 """Type of events that are read."""
@@ -67,6 +70,7 @@ class Recorded(Protocol):
     name: str
     event_types: TypeNames
     events_topic: str
+    keys: SubjectKeys | None
 
     def upcast(self, event_type: str, data_version: int, data: bytes) -> bytes:
         """The JSON of an event as the current type has it."""

@@ -49,7 +49,7 @@ class StateSerde(Serde[AggregateState[Any]]):
     def to_bytes(self, value: AggregateState[Any]) -> bytes:
         """See Serde."""
         name = self._states.name_of(value.state)
-        data = self._states.encode(name, value.state)
+        data = self._states.seal(name, value.state, value.id)
         return msgspec.json.encode(_Row(value.id, value.version, name, msgspec.Raw(data)))
 
     def from_bytes(self, data: bytes) -> AggregateState[Any]:

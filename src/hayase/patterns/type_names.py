@@ -10,13 +10,17 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from hayase.core.errors import SerializationError, TopologyError
+from hayase.patterns.personal_data import PersonalFields
 from hayase.serde import Serde, Serdes
 from hayase.serde.pydantic_models import is_model
+
+if TYPE_CHECKING:
+    from hayase.patterns.subject_keys import SubjectKeys
 
 Kind = Literal["command", "event", "state"]
 _PLAIN = (bool, int, float, str, dict, list)
@@ -29,13 +33,19 @@ class TypeNames:
         kind: what they are, for errors.
         hints: the types: classes, `None`, and for states what JSON has.
         renamed: former names → types.
+        keys: of the subjects of personal fields.
 
     Raises:
+        TopologyError: `INVALID_PERSONAL_FIELD`.
         TopologyError: `INVALID_TYPES`: two of one name, a type without fields, a former name that is a current one.
     """
 
-    def __init__(self, kind: Kind, hints: Iterable[object], renamed: Mapping[str, type]) -> None:
+    def __init__(
+        self, kind: Kind, hints: Iterable[object], renamed: Mapping[str, type], keys: SubjectKeys | None = None
+    ) -> None:
         self.kind = kind
+        self._keys = keys
+        self._personal: dict[str, PersonalFields] = {}
         self._serdes: dict[str, Serde[Any]] = {}
         self._names: dict[type, str] = {}
         self.nullable = False
@@ -51,6 +61,8 @@ class TypeNames:
             if former in self.types:
                 raise _invalid(f"{former!r} is said to be renamed, and is the name of a {kind} as well")
             self._serdes[former] = self._serdes[self._names[current]]
+            if self._names[current] in self._personal:
+                self._personal[former] = self._personal[self._names[current]]
 
     @property
     def _types(self) -> dict[str, type]:
@@ -69,6 +81,8 @@ class TypeNames:
             raise _invalid(f"two {self.kind}s are called {name!r}; types go by their names: rename one")
         self._names[root] = name
         self._serdes[name] = Serdes.json(hint)
+        if _has_fields(root) and (fields := PersonalFields(root, self._keys)):
+            self._personal[name] = fields
 
     def __contains__(self, name: object) -> bool:
         return name in self._serdes
@@ -94,11 +108,21 @@ class TypeNames:
         return self._names.get(value_type)
 
     def encode(self, name: str, value: object) -> bytes:
-        """The JSON of a value of that name; raises SerializationError."""
+        """The JSON of a value of that name, in the clear; raises SerializationError."""
         return b"null" if not name else self._serdes[name].to_bytes(value)
 
+    def seal(self, name: str, value: object, aggregate_id: str) -> bytes:
+        """The JSON of a value as it is written: personal fields are encrypted; raises SerializationError."""
+        data = self.encode(name, value)
+        personal = self._personal.get(name)
+        return data if personal is None else personal.sealed(value, data, aggregate_id)
+
     def decode(self, name: str, data: bytes) -> Any:
-        """The value of JSON; raises SerializationError, `UNKNOWN_TYPE` for a name that is not there."""
+        """The value of JSON, personal fields in the clear or erased.
+
+        Raises:
+            SerializationError: `UNKNOWN_TYPE` for a name that is not there.
+        """
         if not name and self.nullable:
             return None
         serde = self._serdes.get(name)
@@ -106,7 +130,8 @@ class TypeNames:
             raise SerializationError(
                 "UNKNOWN_TYPE", f"{name!r} is no {self.kind} of this aggregate; known are {', '.join(self.types)}"
             )
-        value = serde.from_bytes(data)
+        personal = self._personal.get(name)
+        value = serde.from_bytes(data if personal is None else personal.opened(data))
         if value is None:
             raise SerializationError("MALFORMED_VALUE", f"null is no {name}")
         return value

@@ -256,6 +256,9 @@ def _add_built_in(name: str, files: dict[str, bytes]) -> None:
     """A file that is not registered because every client has it; of another name: protoc says that it is missing."""
     if name in files or not is_built_in(name):
         return
+    if name in GOOGLE_TYPES:  # Google's package does not have them
+        files[name] = google_type(name)
+        return
     module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
     try:
         file = importlib.import_module(module if name.startswith("google/") else _CONFLUENT + module).DESCRIPTOR
@@ -264,6 +267,27 @@ def _add_built_in(name: str, files: dict[str, bytes]) -> None:
     for imported in file.dependencies:
         _add_built_in(imported.name, files)
     files[name] = file.serialized_pb
+
+
+GOOGLE_TYPES = {
+    "google/type/date.proto": ("Date", ("year", "month", "day")),
+    "google/type/timeofday.proto": ("TimeOfDay", ("hours", "minutes", "seconds", "nanos")),
+}
+"""Files of Google's common types that converters write: the message of each, and its fields, all `int32`."""
+
+
+@lru_cache
+def google_type(name: str) -> bytes:
+    """The descriptor of one of `GOOGLE_TYPES`."""
+    descriptor_pb2 = package("google.protobuf.descriptor_pb2")
+    message, field_names = GOOGLE_TYPES[name]
+    file = descriptor_pb2.FileDescriptorProto(name=name, package="google.type", syntax="proto3")
+    made = file.message_type.add(name=message)
+    kind = descriptor_pb2.FieldDescriptorProto
+    for number, field_name in enumerate(field_names, 1):
+        made.field.add(name=field_name, number=number, type=kind.TYPE_INT32, label=kind.LABEL_OPTIONAL)
+    serialized: bytes = file.SerializeToString()
+    return serialized
 
 
 @lru_cache(maxsize=64)

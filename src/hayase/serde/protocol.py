@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -20,6 +20,18 @@ BARE_FIELD = "value"
 """Field name of a value that is not a record of fields."""
 
 
+class Packing(Protocol):
+    """How values that no type of Polars has are kept in columns: as bytes."""
+
+    def pack_all(self, values: Sequence[Any]) -> list[bytes | None]:
+        """The bytes of values, some of which are null; raises what a value of another type makes it raise."""
+        ...
+
+    def unpack_all(self, values: Sequence[bytes | None]) -> list[Any]:
+        """The values of such bytes."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """Fields and types of a value in columns.
@@ -29,11 +41,13 @@ class Schema:
         bare: the value is not a record of fields but the field itself (a string, a number, bytes).
         python_type: what the row form makes of a record of fields: `dict`, a dataclass or a msgspec.Struct;
             `None` if bare.
+        packings: of the fields of dicts whose columns hold packed values.
     """
 
     fields: tuple[tuple[str, pl.DataType], ...]
     bare: bool = False
     python_type: type[object] | None = None
+    packings: tuple[tuple[str, Packing], ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> list[str]:

@@ -57,6 +57,9 @@ class TopologyTestDriver:
     A `from_spark` source is an input topic, and a `to_spark` sink an output topic, of its name (where a topic is called
     alike: of the internal topic's, `<application.id>-<name>-from-spark` and `…-to-spark`).
 
+    Likewise a `from_connector` source and a `to_connector` sink: the connector itself does not run here; it is tested
+    with `hayase.testing.connect.ConnectorTestDriver`.
+
     Not simulated: several partitions, failures, epochs of several records, Spark.
 
     Example:
@@ -178,6 +181,7 @@ class TopologyTestDriver:
         """
         if not self._reads(topic):
             fed = {source.name: source.topic for source in self._topology.spark_sources}
+            fed |= {each.name: each.topic for each in self._topology.connectors if each.source}
             if topic not in fed:
                 raise UnknownTopicError(
                     "UNKNOWN_TOPIC",
@@ -194,7 +198,9 @@ class TopologyTestDriver:
             UnknownTopicError: the topology does not write to that topic.
         """
         if topic not in sink_topics(self._topology):
-            topic = next((sink.topic for sink in self._topology.spark_sinks if sink.name == topic), topic)
+            written = {sink.name: sink.topic for sink in self._topology.spark_sinks}
+            written |= {each.name: each.topic for each in self._topology.connectors if not each.source}
+            topic = written.get(topic, topic)
             self._check_written(topic)
         return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))
 
@@ -229,6 +235,11 @@ class TopologyTestDriver:
         finally:
             self._wall_clock_moved = False
         self.pipe_batch(())
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """The wall clock, milliseconds since 1970."""
+        return self._clock.now_ms()
 
     def produced_topic_names(self) -> list[str]:
         """Topics that something was written to, in the order of the first record; internal ones among them."""

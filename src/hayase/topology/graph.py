@@ -13,6 +13,7 @@ from hayase.topology.nodes import (
     InternalTopic,
     Node,
     ProcessorNode,
+    ProgramConnector,
     RepartitionTopic,
     SinkNode,
     SourceNode,
@@ -74,6 +75,7 @@ class TopologyGraph:
             application's id in what the builder makes, with it once the configuration is known.
         spark_sources: streaming frames that are written to internal topics.
         spark_sinks: writers of frames that internal topics are read for.
+        connectors: those of the program, each with the internal topic that it writes or reads.
         lines: which line of the user's program made a node, store or repartition, by name; for errors.
         earlier: the same program with the nodes and names that earlier releases gave it, if these differ: for their
             checkpoints (`hayase.topology.earlier`).
@@ -96,6 +98,7 @@ class TopologyGraph:
     store_names_before: Mapping[str, str] = field(default_factory=dict, repr=False)
     generated: frozenset[str] = field(default=frozenset(), repr=False)
     kept: KeptNames | None = field(default=None, repr=False)
+    connectors: tuple[ProgramConnector, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -48,6 +48,9 @@ class _Drawing:
             self._arrows.append(f"    {self._spark(f'from_spark: {source.name}')} --> {self._topic(source.topic)}")
         for sink in self._topology.spark_sinks:
             self._arrows.append(f"    {self._topic(sink.topic)} --> {self._spark(f'to_spark: {sink.name}')}")
+        for connector in self._topology.connectors:
+            ends = self._topic(connector.topic), self._spark(f"connector: {connector.name}")
+            self._arrows.append("    " + " --> ".join(reversed(ends) if connector.source else ends))
         return "\n".join([*lines, *self._places, *self._arrows]) + "\n"
 
     def _connect(self, node: Node) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
@@ -152,6 +152,25 @@ class SparkSink:
     write: SparkWriter
     interval_ms: int
     records_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramConnector:
+    """A connector that belongs to a program: it writes, or reads, an internal topic.
+
+    Attributes:
+        name: of the connector.
+        topic: the internal topic, by the name that nodes have for it.
+        config: under Kafka Connect's keys.
+        source: whether it writes the topic.
+        line: which line of the user's program made it.
+    """
+
+    name: str
+    topic: str
+    config: Mapping[str, str] = field(repr=False)
+    source: bool
+    line: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ def with_application_id(topology: Topology, application_id: str) -> Topology:
         nodes=tuple(map(one, topology.nodes)),
         internal_topics={names[name]: topic for name, topic in topology.internal_topics.items()},
         spark_sources=tuple(dataclasses.replace(each, topic=names[each.topic]) for each in topology.spark_sources),
+        connectors=tuple(dataclasses.replace(each, topic=names[each.topic]) for each in topology.connectors),
         spark_sinks=tuple(dataclasses.replace(each, topic=names[each.topic]) for each in topology.spark_sinks),
     )
 

@@ -189,3 +189,53 @@ def test_a_pool_that_drains_lets_idle_tasks_go(pool: SlotPool) -> None:
     task = Task(pool, 0, 1)
     pool.drain()
     assert task.returned.wait(WAIT_S)
+
+
+def test_a_topology_knows_whether_others_had_requests_lately_or_wait_for_a_slot(tmp_path: Path) -> None:
+    now = [100.0]
+    folder = socket_folder("hayase-test-")
+    pool = SlotPool(1, RunEndpoints(str(tmp_path), str(folder)), lambda: now[0])
+    try:
+        pool.begin_job(1, 1e6)
+        Task(pool, 0, 1)
+        in_thread(pool, work("a", 0)).join(WAIT_S)
+        assert not pool.others_want_slots("a")
+        assert pool.others_want_slots("b")
+        now[0] += 60
+        assert not pool.others_want_slots("b")
+    finally:
+        pool.close()
+
+
+def test_a_topology_that_has_waited_long_for_a_slot_still_counts_as_one_that_wants_it(tmp_path: Path) -> None:
+    now = [100.0]
+    folder = socket_folder("hayase-test-")
+    pool = SlotPool(1, RunEndpoints(str(tmp_path), str(folder)), lambda: now[0])
+    try:
+        some = work("a", 0)
+        in_thread(pool, some)
+        deadline = time.monotonic() + WAIT_S
+        while not pool.others_want_slots("b") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        now[0] += 60
+        assert pool.others_want_slots("b") and not pool.others_want_slots("a")
+        pool.cancel("a")
+    finally:
+        pool.close()
+
+
+def test_work_tells_how_long_its_slowest_slot_was_at_it_without_the_wait_before(pool: SlotPool) -> None:
+    some = work("a", 0, 1)
+    thread = in_thread(pool, some)
+    time.sleep(0.5)
+    pool.begin_job(1, 60)
+
+    def slowly(name: str) -> TopologyResult:
+        time.sleep(0.2)
+        return TopologyResult()
+
+    Task(pool, 0, 1)
+    Task(pool, 1, 1, slowly)
+    thread.join(WAIT_S)
+    assert some.busy_s >= 0.2
+    assert some.done.is_set()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KAFKA = "org.apache.kafka.connect."
+_CONFLUENT = "io.confluent.connect."
 _HERE = "hayase.connect.converters."
 
 ALIASES: Mapping[str, str] = {
+    f"{_CONFLUENT}avro.AvroConverter": f"{_HERE}avro_converter:AvroConverter",
+    f"{_CONFLUENT}json.JsonSchemaConverter": f"{_HERE}json_schema_converter:JsonSchemaConverter",
+    f"{_CONFLUENT}protobuf.ProtobufConverter": f"{_HERE}protobuf_converter:ProtobufConverter",
     f"{_KAFKA}converters.BooleanConverter": f"{_HERE}primitive_converters:BooleanConverter",
     f"{_KAFKA}converters.ByteArrayConverter": f"{_HERE}primitive_converters:ByteArrayConverter",
     f"{_KAFKA}converters.DoubleConverter": f"{_HERE}primitive_converters:DoubleConverter",

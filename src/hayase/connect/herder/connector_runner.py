@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.connector_validation import typed_config
@@ -17,10 +18,11 @@ from hayase.connect.generations import Generations
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.generation_plan import plan_generation, plan_task_restart, task_configs
 from hayase.connect.herder.states import State, Status, TargetState
-from hayase.connect.herder.stores import ConfigStore, StatusStore, StoredConnector
+from hayase.connect.herder.stores import KeepsStatuses, KeepsTasks, StoredConnector
 from hayase.connect.herder.task_loops import TaskSpec, start_task
 from hayase.connect.herder.task_thread import TaskThread
 from hayase.connect.herder.topics_of_sink import sink_partitions
+from hayase.connect.sink_loop import SinkTaskLoop
 from hayase.core.errors import LogError
 
 _LOG = logging.getLogger(__name__)
@@ -42,6 +44,20 @@ class _Wishes:
     close: bool = False
 
 
+class Failure(NamedTuple):
+    """Why a connector or a task has failed.
+
+    Attributes:
+        task: its id; `None`: the connector.
+        trace: of the error.
+        error: it itself, if it is known.
+    """
+
+    task: int | None
+    trace: str
+    error: Exception | None
+
+
 class ConnectorRunner:
     """Runs one connector with its tasks.
 
@@ -58,8 +74,8 @@ class ConnectorRunner:
         name: str,
         stored: StoredConnector,
         env: WorkerEnvironment,
-        configs: ConfigStore,
-        statuses: StatusStore,
+        configs: KeepsTasks,
+        statuses: KeepsStatuses,
     ) -> None:
         self.name = name
         self.stored = stored
@@ -74,6 +90,9 @@ class ConnectorRunner:
         self._statuses = statuses
         self._generations = Generations(env.log, env.config.group)
         self._generation = 0
+        self._error: Exception | None = None
+        self.stop_error: Exception | None = None
+        """Why a task could not finish what it had begun when it was stopped."""
         self._wishes = _Wishes(props=dict(stored.props))
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -124,6 +143,7 @@ class ConnectorRunner:
 
     def raise_error(self, error: Exception) -> None:
         """See `ConnectorContext`."""
+        self._error = error
         self._set_status(State.FAILED, "".join(traceback.format_exception(error)))
 
     def delete(self) -> None:
@@ -146,6 +166,39 @@ class ConnectorRunner:
     def stopped(self) -> bool:
         """Whether it is stopped and no task is left; asked with `working` held."""
         return self.stored.target is TargetState.STOPPED and not self._tasks and self._connector is None
+
+    def rested_s(self) -> float:
+        """For how long all tasks have had nothing to do; 0 while something starts, waits or has failed."""
+        threads = list(dict(self._tasks).values())
+        if self.status.state is not State.RUNNING or len(threads) != len(self.stored.tasks):
+            return 0.0
+        return min((thread.rested_s() for thread in threads), default=0.0)
+
+    def hurry(self) -> None:
+        """Let tasks of a sink write records without waiting for further ones."""
+        for thread in dict(self._tasks).values():
+            if isinstance(thread.loop, SinkTaskLoop):
+                thread.loop.hurry = True
+
+    def positions(self) -> dict[SinkPartition, int]:
+        """The offset behind what a sink has written, of each partition whose task has started."""
+        loops = [thread.loop for thread in dict(self._tasks).values()]
+        return {
+            partition: offset
+            for loop in loops
+            if isinstance(loop, SinkTaskLoop)
+            for partition, offset in dict(loop.positions).items()
+        }
+
+    def failure(self) -> Failure | None:
+        """Why the connector or one of its tasks has failed, if it has."""
+        if self.status.state is State.FAILED:
+            return Failure(None, self.status.trace or "", self._error)
+        for task, status in sorted(dict(self.task_statuses).items()):
+            if status.state is State.FAILED:
+                thread = self._tasks.get(task)
+                return Failure(task, status.trace or "", None if thread is None else thread.error)
+        return None
 
     def metrics(self) -> dict[int, dict[str, float]]:
         """Metrics of each task."""
@@ -179,6 +232,7 @@ class ConnectorRunner:
                 wait_s, pause_s = pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
             except Exception as error:  # whatever a plug-in raises
                 _LOG.exception("connector %s failed", self.name)
+                self._error = error
                 self._set_status(State.FAILED, "".join(traceback.format_exception(error)))
                 wait_s = _LOOK_S
             self._wake.wait(wait_s)
@@ -327,6 +381,7 @@ class ConnectorRunner:
             if not thread.join(max(0.0, deadline - time.monotonic())):
                 _LOG.warning("task %s-%d does not end in time; it is fenced and left alone", self.name, task)
                 thread.abandon()
+            self.stop_error = self.stop_error or thread.error
 
     def _stop_all(self) -> None:
         if self._connector is None and not self._tasks and self.status.state is State.STOPPED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -93,6 +94,42 @@ class _TargetValue(msgspec.Struct):
 
 class _Commit(msgspec.Struct):
     tasks: int
+
+
+class KeepsTasks(Protocol):
+    """Keeps configurations of tasks."""
+
+    def put_tasks(self, name: str, tasks: Sequence[Mapping[str, str]]) -> None:
+        """Keep those of a connector."""
+
+
+class KeepsStatuses(Protocol):
+    """Keeps states of connectors and tasks, and which topics they use."""
+
+    def put(self, connector: str, task: int | None, status: Status | None) -> None:
+        """Keep a state; `None`: forget it."""
+
+    def add_topic(self, connector: str, task: int, topic: str) -> None:
+        """Keep that a connector uses a topic."""
+
+    def remove_topics(self, connector: str, topics: Sequence[str]) -> None:
+        """Forget topics."""
+
+
+class NotKept:
+    """Keeps nothing: a program makes its connectors again at each start."""
+
+    def put_tasks(self, name: str, tasks: Sequence[Mapping[str, str]]) -> None:
+        """See `KeepsTasks`."""
+
+    def put(self, connector: str, task: int | None, status: Status | None) -> None:
+        """See `KeepsStatuses`."""
+
+    def add_topic(self, connector: str, task: int, topic: str) -> None:
+        """See `KeepsStatuses`."""
+
+    def remove_topics(self, connector: str, topics: Sequence[str]) -> None:
+        """See `KeepsStatuses`."""
 
 
 class ConfigStore:

@@ -71,7 +71,13 @@ class TaskSpec:
 
 
 class TaskLoop(Protocol):
-    """What a task's thread drives."""
+    """What a task's thread drives.
+
+    Attributes:
+        retrying: the last step could not reach the other system, and is tried again.
+    """
+
+    retrying: bool
 
     def step(self) -> bool:
         """Do something; whether there was anything to do."""

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from hayase.connect.exceptions import RetriableError
 from hayase.connect.herder.states import State
-from hayase.connect.herder.task_loops import StartedTask
+from hayase.connect.herder.task_loops import StartedTask, TaskLoop
 
 _LOG = logging.getLogger(__name__)
 _IDLE_S = 0.02
+_STEPS_OF_REST = 3
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 
@@ -42,6 +43,10 @@ class TaskThread:
         self._report = report
         self._stop = threading.Event()
         self._paused = threading.Event()
+        self.error: Exception | None = None
+        """What ended it, if it failed, or could not finish what it had begun when it was stopped."""
+        self._rested_since_s: float | None = None
+        self._steps = 0
         self._started: StartedTask | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -77,6 +82,16 @@ class TaskThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def rested_s(self) -> float:
+        """For how long the task has had nothing to do; 0 where it has not said so several times."""
+        since = self._rested_since_s
+        return 0.0 if since is None or self._steps < _STEPS_OF_REST else time.monotonic() - since
+
+    @property
+    def loop(self) -> TaskLoop | None:
+        """The loop that is driven; `None` before it has started."""
+        return None if self._started is None else self._started.loop
+
     def metrics(self) -> dict[str, float]:
         """Values by name; none before it has started."""
         started = self._started
@@ -98,6 +113,7 @@ class TaskThread:
         except _StoppingError:
             self._change(State.STOPPED)
         except Exception as error:  # whatever the task, its plug-ins or the log raise
+            self.error = error
             if self._stop.is_set():
                 _LOG.warning("%s ended with an error while it was stopped: %s", self._thread.name, error)
                 self._change(State.STOPPED)
@@ -125,10 +141,19 @@ class TaskThread:
                 continue
             self._change(State.RUNNING)
             begun = time.monotonic()
-            if not started.loop.step() and time.monotonic() - begun < _IDLE_S:
+            acted = started.loop.step()
+            self._note_rest(acted or started.loop.retrying, begun)
+            if not acted and time.monotonic() - begun < _IDLE_S:
                 self._stop.wait(_IDLE_S)
         started.loop.drain()
         self._change(State.STOPPED)
+
+    def _note_rest(self, acted: bool, begun_s: float) -> None:
+        if acted:
+            self._rested_since_s, self._steps = None, 0
+        else:
+            self._rested_since_s = begun_s if self._rested_since_s is None else self._rested_since_s
+            self._steps += 1
 
     def _close(self) -> None:
         if self._started is not None:

@@ -82,6 +82,17 @@ def _define() -> ConfigDef:
     add("poll.interval.ms", long, 50, at_least(1), low, "How long a poll waits for changes.")
     add("status.update.interval.ms", number, 10000, at_least(100), low, "How often the server hears of this client.")
     add("heartbeat.interval.ms", number, 0, at_least(0), medium, "How often a heartbeat record is written; 0: never.")
+    add(
+        "signal.data.collection", text, None, None, medium,
+        "A table of the publication, as schema.table, with the columns id, type and data, for signals: "
+        "execute-snapshot, stop-snapshot, log.",
+    )  # fmt: skip
+    for kind in ("include", "exclude"):
+        add(
+            f"message.prefix.{kind}.list", texts, [], _regexes, low,
+            f"Prefixes of logical decoding messages that are {'captured' if kind == 'include' else 'left out'}: "
+            f"{_REGEX_LIST}.",
+        )  # fmt: skip
     add("topic.heartbeat.prefix", text, "__debezium-heartbeat", required, low, "Begins the topic of heartbeats.")
     add("tombstones.on.delete", flag, True, None, medium, "Whether a delete is followed by a record without value.")
     add(
@@ -162,6 +173,8 @@ class CaptureConfig(TypedConfig):
                     setting=f"{kind}.exclude.list",
                 )
             self.filters[kind] = NameFilter(include, exclude)
+        self.messages = NameFilter(self.list("message.prefix.include.list"), self.list("message.prefix.exclude.list"))
+        self.signal_table = self.optional_string("signal.data.collection")
         self.skipped = frozenset(self.list("skipped.operations")) - {"none"}
         self.modes = TypeModes(
             decimals=self.string("decimal.handling.mode"),

@@ -80,7 +80,7 @@ class PostgresConnector(SourceConnector):
                 raise ConnectError(
                     "INVALID_OFFSET", f'the source partition is {partition}; allowed is {{"server": "{prefix}"}}'
                 )
-            if offset is not None and "chunk" not in partition:
+            if offset is not None and not partition.keys() & {"chunk", "incremental"}:
                 StreamOffset.from_offset(offset)
         return True
 

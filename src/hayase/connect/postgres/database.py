@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -200,13 +201,18 @@ class Database:
 
     def captured_tables(self) -> list[Table]:
         """The tables that are captured, with the columns and rows that the publication has of them."""
-        import dataclasses
+        return self._captured(None)
 
+    def captured_table(self, full_name: str) -> Table | None:
+        """One of `captured_tables`; `None`: it is none of them any more."""
+        return next(iter(self._captured(full_name)), None)
+
+    def _captured(self, wanted: str | None) -> list[Table]:
         tables = []
         for namespace, name, columns, row_filter in published_tables(
             self.query, self._config.publication, self.version
         ):
-            if not self._config.captures(namespace, name):
+            if not self._config.captures(namespace, name) or wanted not in (None, f"{namespace}.{name}"):
                 continue
             table = read_table(self.query, namespace, name)
             if table is not None:

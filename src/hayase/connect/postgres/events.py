@@ -15,6 +15,7 @@ from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.pgoutput import Cell, Unchanged
 from hayase.connect.schema import (
     INT64_SCHEMA,
+    OPTIONAL_BYTES_SCHEMA,
     OPTIONAL_INT64_SCHEMA,
     OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
@@ -254,3 +255,32 @@ HEARTBEAT_KEY_SCHEMA = struct_schema(
 HEARTBEAT_VALUE_SCHEMA = struct_schema(
     {"ts_ms": INT64_SCHEMA}, name="io.debezium.connector.common.Heartbeat", version=1
 )
+MESSAGE_KEY_SCHEMA = struct_schema(
+    {"prefix": OPTIONAL_STRING_SCHEMA}, name="io.debezium.connector.postgresql.MessageKey", version=1
+)
+MESSAGE_VALUE_SCHEMA = struct_schema(
+    {
+        "op": STRING_SCHEMA,
+        "ts_ms": OPTIONAL_INT64_SCHEMA,
+        "source": SOURCE_SCHEMA,
+        "transaction": TRANSACTION_SCHEMA,
+        "message": struct_schema(
+            {"prefix": OPTIONAL_STRING_SCHEMA, "content": OPTIONAL_BYTES_SCHEMA},
+            name="io.debezium.connector.postgresql.Message",
+            version=1,
+        ),
+    },
+    name="io.debezium.connector.postgresql.MessageValue",
+    version=1,
+)
+
+
+def message_value(config: CaptureConfig, position: Position, prefix: str, content: bytes, now_us: int) -> Row:
+    """The value of the event of a logical decoding message."""
+    return {
+        "op": "m",
+        "ts_ms": now_us // 1000,
+        "source": source_block(config, position, "", ""),
+        "transaction": None,
+        "message": {"prefix": prefix, "content": content},
+    }

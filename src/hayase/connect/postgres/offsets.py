@@ -21,6 +21,11 @@ def chunk_partition(prefix: str, table: str, chunk: int) -> dict[str, object]:
     return {"server": prefix, "table": table, "chunk": chunk}
 
 
+def incremental_partition(prefix: str) -> dict[str, object]:
+    """The source partition of what is read again while changes go on."""
+    return {"server": prefix, "incremental": True}
+
+
 @dataclass(slots=True)
 class StreamOffset:
     """Where the stream of changes goes on.

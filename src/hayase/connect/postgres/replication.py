@@ -123,9 +123,19 @@ class ReplicationConnection:
             self.query("COMMIT")
         return parse_lsn(str(rows[0][1])), str(snapshot)
 
-    def start(self, slot: str, lsn: int, publication: str, *, confirmed: int) -> None:
-        """Begin to receive the changes of a publication behind a position; `confirmed` is durable here, 0: nothing."""
+    def start(self, slot: str, lsn: int, publication: str, *, confirmed: int, messages: bool = False) -> None:
+        """Begin to receive the changes of a publication behind a position.
+
+        Args:
+            slot: the replication slot.
+            lsn: the position.
+            publication: which tables.
+            confirmed: the position that is durable here; 0: none.
+            messages: whether logical decoding messages are sent as well (PostgreSQL 14 and newer).
+        """
         options = f"proto_version '1', publication_names {literal(quoted(publication))}"
+        if messages:
+            options += ", messages 'true'"
         sql = f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {format_lsn(lsn)} ({options})"
         result = self._connection.exec_(sql.encode())
         if result.status != self._pq.ExecStatus.COPY_BOTH:

@@ -109,9 +109,9 @@ class SnapshotReader:
         order = KeyOrder(table, self._registry, self._database.query)
         lower = chunks[-1].upper if chunks else None
         condition = [] if lower is None else [order.beyond()]
-        sql = self._select(table, condition) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
-        with self._transaction() as (snapshot, lsn):
-            rows = self._cells(sql, lower or ())
+        sql = select_rows(table, condition) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
+        with ChunkTransaction(self._database) as (snapshot, lsn):
+            rows = read_cells(self._config, self._database, sql, lower or ())
         last = len(rows) <= self._chunk_rows
         rows = rows[: self._chunk_rows]
         events = self._events(table)
@@ -146,8 +146,8 @@ class SnapshotReader:
     def _read_whole(self, table: Table) -> list[SourceRecord | SerializedRecords]:
         """Read a table without a key: one chunk, which a restart reads again."""
         events = self._events(table)
-        with self._transaction() as (snapshot, lsn):
-            rows = self._cells(self._select(table, []), ())
+        with ChunkTransaction(self._database) as (snapshot, lsn):
+            rows = read_cells(self._config, self._database, select_rows(table, []), ())
         position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
         partition = chunk_partition(self._config.prefix, table.full_name, 0)
         chunk = Chunk(None, snapshot, lsn, self._stream.slot_lsn)
@@ -226,35 +226,42 @@ class SnapshotReader:
         columns = [(column.name, column.type_oid, column.modifier) for column in table.columns]
         return TableEvents(self._config, table, columns, self._types)
 
-    def _select(self, table: Table, conditions: list[str]) -> str:
-        columns = ", ".join(quoted(column.name) for column in table.columns)
-        if table.row_filter:
-            conditions = [f"({table.row_filter})", *conditions]
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        # Children of inheritance are tables of their own in a publication; partitions are not, below a published root.
-        only = "" if table.partitioned else "ONLY "
-        return f"SELECT {columns} FROM {only}{quoted(table.namespace)}.{quoted(table.name)}{where}"
 
-    def _transaction(self) -> _ChunkTransaction:
-        return _ChunkTransaction(self._database)
-
-    def _cells(self, sql: str, parameters: Sequence[str]) -> list[list[str | None]]:
-        """Rows as the texts that the server writes, which are those of the stream."""
-        from psycopg import pq
-
-        connection = self._database.connection.pgconn
-        result = connection.exec_params(sql.encode(), [each.encode() for each in parameters], result_format=0)
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            raise _read_error(self._config, result)
-        columns = range(result.nfields)
-        get = result.get_value
-        return [
-            [None if (cell := get(row, column)) is None else cell.decode() for column in columns]
-            for row in range(result.ntuples)
-        ]
+def select_rows(table: Table, conditions: list[str]) -> str:
+    """A statement that reads rows of a table, those that its publication has."""
+    columns = ", ".join(quoted(column.name) for column in table.columns)
+    if table.row_filter:
+        conditions = [f"({table.row_filter})", *conditions]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    # Children of inheritance are tables of their own in a publication; partitions are not, below a published root.
+    only = "" if table.partitioned else "ONLY "
+    return f"SELECT {columns} FROM {only}{quoted(table.namespace)}.{quoted(table.name)}{where}"
 
 
-class _ChunkTransaction:
+def read_cells(
+    config: CaptureConfig, database: Database, sql: str, parameters: Sequence[str]
+) -> list[list[str | None]]:
+    """Rows as the texts that the server writes, which are those of the stream.
+
+    Raises:
+        RetriableError: `DATABASE_UNREACHABLE`.
+        ConnectError: `DATABASE_REFUSED`.
+    """
+    from psycopg import pq
+
+    connection = database.connection.pgconn
+    result = connection.exec_params(sql.encode(), [each.encode() for each in parameters], result_format=0)
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise _read_error(config, result)
+    columns = range(result.nfields)
+    get = result.get_value
+    return [
+        [None if (cell := get(row, column)) is None else cell.decode() for column in columns]
+        for row in range(result.ntuples)
+    ]
+
+
+class ChunkTransaction:
     """A transaction that sees one snapshot; gives it, and a position behind everything that it sees."""
 
     def __init__(self, database: Database) -> None:

@@ -15,16 +15,24 @@ from hayase.connect.model import ConnectHeader, SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import Query, Table, TypeRegistry, read_table
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
-from hayase.connect.postgres.events import Position, TableEvents
+from hayase.connect.postgres.events import (
+    MESSAGE_KEY_SCHEMA,
+    MESSAGE_VALUE_SCHEMA,
+    Position,
+    TableEvents,
+    message_value,
+)
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import POSTGRES_EPOCH_US
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, stream_partition
 from hayase.connect.postgres.pgoutput import (
+    UNCHANGED,
     Begin,
     Cell,
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
     Relation,
     Truncate,
     Update,
@@ -32,6 +40,7 @@ from hayase.connect.postgres.pgoutput import (
 )
 from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import WalMessage
+from hayase.connect.postgres.signals import Signal
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,6 +73,11 @@ class ChangeReader:
     Attributes:
         offset: where to go on behind them.
         in_transaction: whether the last message was inside of a transaction.
+        signals: what users have asked for since they were taken.
+        xids: transactions that were handled; those that every later snapshot sees may be missing.
+        touched: keys of the watched table that have changed, as text.
+        emptied: whether keys of the watched table have changed that are not known: all of them, by TRUNCATE.
+        offsets_changed: whether the offset of what is read again is to be published.
 
     Args:
         config: the configuration.
@@ -106,8 +120,22 @@ class ChangeReader:
         self._done = False  # the transaction was published before
         self._ordinal = 0
         self._skip = 0
+        self._resume_lsn = 0  # messages up to here are done, in a transaction that was published in part
         self._skip_lsn = 0
         self._tombstones = config.bool("tombstones.on.delete")
+        self.signals: list[Signal] = []
+        self.xids: set[int] = set()
+        self.touched: set[tuple[object, ...]] = set()
+        self.emptied = False
+        self.offsets_changed = False
+        self._watched: str | None = None
+        self._signal_columns: dict[int, tuple[int, int, int]] = {}
+
+    def watch(self, table: str | None) -> None:
+        """Note from now on which keys of a table change; `None`: of none."""
+        self._watched = table
+        self.touched.clear()
+        self.emptied = False
 
     @property
     def count(self) -> int:
@@ -173,6 +201,9 @@ class ChangeReader:
             self._commit(change)
         elif isinstance(change, Relation):
             self._tables[change.oid] = self._table(change)
+            self._look_for_signals(change)
+        elif isinstance(change, LogicalMessage):
+            self._message(change)
 
     def _was_seen(self, lsn: int) -> bool:
         """Whether Debezium has captured a change; changes of one COPY share a position, and may come again."""
@@ -181,6 +212,45 @@ class ChangeReader:
         if lsn == self._skip_lsn:
             self._skip_lsn = 0
         return True
+
+    def _look_for_signals(self, relation: Relation) -> None:
+        """Whether a table is that of the signals."""
+        self._signal_columns.pop(relation.oid, None)
+        if f"{relation.namespace}.{relation.name}" == self._config.signal_table and len(relation.columns) >= 3:
+            self._signal_columns[relation.oid] = (0, 1, 2)  # by place, as in Debezium
+
+    def _message(self, message: LogicalMessage) -> None:
+        """A logical decoding message, inside of a transaction or alone."""
+        begin = self._begin if self.in_transaction else None
+        if begin is None:
+            # Those outside of transactions come again after a restart, up to the next position that is confirmed.
+            if message.lsn <= self.offset.message_lsn or message.lsn < self.offset.commit_lsn:
+                return
+            self.offset.message_lsn = message.lsn
+        else:
+            seen_lsn = max(self._skip_lsn, self._resume_lsn if self._ordinal <= self._skip else 0)
+            if self._done or self._ordinal < self._skip or message.lsn <= seen_lsn:
+                return
+            self.offset.lsn, self.offset.xid = message.lsn, begin.xid
+            self.offset.transaction_lsn, self.offset.ordinal = begin.final_lsn, self._ordinal
+        if "m" in self._config.skipped or not self._config.messages.matches(message.prefix):
+            return
+        now_us = self._now_us()
+        commit_us = now_us if begin is None else begin.commit_us + POSTGRES_EPOCH_US
+        position = Position(
+            message.lsn, self.offset.commit_lsn or None, None if begin is None else begin.xid, commit_us
+        )
+        self._add(
+            SourceRecord(
+                source_partition=self._partition,
+                source_offset=self._stored(),
+                topic=self._config.topic("message"),
+                key_schema=MESSAGE_KEY_SCHEMA,
+                key={"prefix": message.prefix},
+                value_schema=MESSAGE_VALUE_SCHEMA,
+                value=message_value(self._config, position, message.prefix, message.content, now_us),
+            )
+        )
 
     def idle(self, sent_up_to: int) -> bool:
         """Nothing was sent up to a position, and no transaction is open; whether the offset has moved."""
@@ -197,14 +267,18 @@ class ChangeReader:
         self._done = begin.final_lsn < self.offset.commit_lsn
         if self._done:
             return
+        self._resume_lsn = 0
         if begin.final_lsn == self.offset.transaction_lsn:
             self._skip = self.offset.ordinal
+            self._resume_lsn = self.offset.lsn
         elif self.offset.xid is not None and self.offset.xid & 0xFFFFFFFF == begin.xid:
             # Debezium stopped inside of this transaction: its offset has the position of the last change only.
             self._skip_lsn = self.offset.lsn
 
     def _commit(self, commit: Commit) -> None:
         self.in_transaction = False
+        if self._begin is not None:
+            self.xids.add(self._begin.xid)
         if self._done:
             return
         self._advance(commit.end_lsn)
@@ -246,11 +320,17 @@ class ChangeReader:
         self.offset.commit_us = position.commit_us
         self.offset.transaction_lsn = begin.final_lsn
         self.offset.ordinal = self._ordinal
+        if self._watched is not None:
+            self._touch(change)
         if isinstance(change, Truncate):
             if "t" not in self._config.skipped:
                 for oid in change.relations:
                     self._emit(self._tables.get(oid), "t", None, None, None, position)
             return
+        if isinstance(change, Insert) and (columns := self._signal_columns.get(change.relation)) is not None:
+            signal = Signal.parse(*(None if (cell := change.new[at]) is None else str(cell) for at in columns))
+            if signal is not None:
+                self.signals.append(signal)
         table = self._tables.get(change.relation)
         if table is None:
             self.skipped_changes += 1
@@ -261,6 +341,22 @@ class ChangeReader:
             self._delete(table, change.old, position)
         else:
             self._update(table, change, position)
+
+    def _touch(self, change: Insert | Update | Delete | Truncate) -> None:
+        """Note the keys of the watched table that a change is about."""
+        for oid in change.relations if isinstance(change, Truncate) else (change.relation,):
+            table = self._tables.get(oid)
+            if table is None or table.events.table.full_name != self._watched:
+                continue
+            if isinstance(change, Truncate):
+                self.emptied = True
+                continue
+            old, new = getattr(change, "old", None), getattr(change, "new", None)
+            for cells in (old, new):
+                if cells is not None:
+                    key = table.events.identity(cells)
+                    self.emptied = self.emptied or UNCHANGED in key  # a key too large to be sent
+                    self.touched.add(key)
 
     def _in_snapshot(self, table: _StreamTable, cells: Sequence[Cell]) -> bool:
         """Whether the chunk that holds a row was read when the transaction was visible."""

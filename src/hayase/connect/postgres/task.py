@@ -16,15 +16,18 @@ from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.database import Database
 from hayase.connect.postgres.events import HEARTBEAT_KEY_SCHEMA, HEARTBEAT_VALUE_SCHEMA
+from hayase.connect.postgres.incremental import IncrementalSnapshot
 from hayase.connect.postgres.lsn import Snapshot, format_lsn
-from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, stream_partition
+from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, incremental_partition, stream_partition
 from hayase.connect.postgres.replication import ReplicationConnection
+from hayase.connect.postgres.signals import IncrementalProgress
 from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
 _NO_SNAPSHOT = ("no_data", "never")
 _STOP_S = 10.0
+_MESSAGES_VERSION = 140000
 _Records = list[SourceRecord | SerializedRecords]
 
 
@@ -37,6 +40,7 @@ class _Session:
     replication: ReplicationConnection
     snapshot: SnapshotReader | None = None
     changes: ChangeReader | None = None
+    incremental: IncrementalSnapshot | None = None
 
     def close(self) -> None:
         self.replication.close()
@@ -78,6 +82,7 @@ class PostgresSourceTask(SourceTask):
         self._offset = None if stored is None else StreamOffset.from_offset(stored)
         self._durable_lsn = 0 if self._offset is None else self._offset.commit_lsn
         self._progress = SnapshotProgress.load(self._config.prefix, reader.offsets())
+        self._read_again = IncrementalProgress.from_offset(reader.offset(incremental_partition(self._config.prefix)))
         self._heartbeat_s = self._config.int("heartbeat.interval.ms") / 1000
         self._next_heartbeat = self._monotonic() + self._heartbeat_s
         self._idle_s = self._config.int("status.update.interval.ms") / 1000
@@ -237,7 +242,19 @@ class PostgresSourceTask(SourceTask):
         )
         # What was handed out and is not published yet must not be confirmed by a new connection.
         session.replication.start(
-            self._config.slot, offset.commit_lsn, self._config.publication, confirmed=self._durable_lsn
+            self._config.slot,
+            offset.commit_lsn,
+            self._config.publication,
+            confirmed=self._durable_lsn,
+            messages=session.database.version >= _MESSAGES_VERSION,
+        )
+        session.incremental = IncrementalSnapshot(
+            self._config,
+            session.database,
+            session.registry,
+            self._read_again,
+            session.changes,
+            json=self.context.serialized_json,
         )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
@@ -290,11 +307,29 @@ class PostgresSourceTask(SourceTask):
         records.extend(self._heartbeat(changes))
         if records:
             self._hand_out(changes.offset)
+        if session.incremental is not None:
+            records.extend(self._next_again(session, session.incremental, changes))
         if not changes.in_transaction:
             self._end_transaction()
         behind_us = int(self._wall_clock() * 1_000_000) - changes.offset.commit_us if records else 0
         self.context.metrics["MilliSecondsBehindSource"] = max(behind_us, 0) / 1000
         self.context.metrics["TotalNumberOfEventsSkipped"] = changes.skipped_changes
+        return records
+
+    def _next_again(self, session: _Session, incremental: IncrementalSnapshot, changes: ChangeReader) -> _Records:
+        """Rows that are read again, behind what was polled; with the offset that says how far."""
+        if incremental.take_signals(format_lsn(changes.offset.commit_lsn)):
+            changes.offsets_changed = True
+        records: _Records = []
+        if not changes.in_transaction:
+            records = incremental.step(max(changes.offset.commit_lsn, session.replication.sent_up_to))
+        if changes.offsets_changed:
+            changes.offsets_changed = False
+            self.context.publish_offsets(incremental_partition(self._config.prefix), self._read_again.to_offset())
+        metrics = self.context.metrics
+        metrics["IncrementalSnapshotRunning"] = float(bool(self._read_again.requests))
+        metrics["IncrementalSnapshotTablesLeft"] = len(self._read_again.requests)
+        metrics["IncrementalSnapshotRowsRead"] = incremental.rows_read
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:

@@ -39,6 +39,7 @@ ALIASES: Mapping[str, str] = {
     f"{_KAFKA}predicates.RecordIsTombstone": f"{_HERE}predicates:RecordIsTombstone",
     f"{_KAFKA}predicates.TopicNameMatches": f"{_HERE}predicates:TopicNameMatches",
     f"{_DEBEZIUM}ExtractNewRecordState": f"{_HERE}extract_new_record_state:ExtractNewRecordState",
+    f"{_HERE}OutboxMessage": f"{_HERE}outbox_message:OutboxMessage",
     f"{_DEBEZIUM}outbox.EventRouter": f"{_HERE}event_router:EventRouter",
 }
 """Transforms and predicates: module and class by the full name of the class in Java."""

@@ -14,7 +14,7 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import functions
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Named
-from hayase.topology.operators import AggregateFunction, FieldAggregate
+from hayase.topology.operators import AggregateFunction, AggregateLoop, FieldAggregate
 
 Input = str | pl.Expr
 """A field of the value by name, or an expression over the record."""
@@ -29,6 +29,7 @@ class Aggregate:
     ignore_nulls: bool = True
     size: int | None = None
     wraps: bool = False
+    loop: AggregateLoop | None = None
 
 
 def aggregate_arguments(
@@ -60,7 +61,13 @@ def aggregate_arguments(
             )
         field_aggregates.append(
             FieldAggregate(
-                field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size, aggregate.wraps
+                field,
+                aggregate.function,
+                aggregate.input,
+                aggregate.ignore_nulls,
+                aggregate.size,
+                aggregate.wraps,
+                aggregate.loop,
             )
         )
     return materialized, named, tuple(field_aggregates)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from hayase.kernel.aggregate.built_in import built_ins, input_types, result_schema
+from hayase.kernel.aggregate.built_in_loop import StepFailedError
 from hayase.kernel.aggregate.built_in_numbers import INT64_MAX, INT64_MIN, BuiltIn, Sum, nulls_where, overflow
 from hayase.kernel.aggregate.state_layout_columns import AggregateLayout, Stored, aggregate_layout
 from hayase.kernel.frame.expressions import carried
@@ -164,15 +165,23 @@ class ColumnAggregator:
             store_keys: where the table's rows are.
             ctx: of the node.
         """
+        is_running = self.read or not self.caching
         while True:
             groups = Groups(*store_keys.numbers(rows))
             start = self.layout.read(store_keys.read(rows[groups.last]))
             failing = self._failing(rows, groups, start, ctx)
-            if failing is None:
+            if failing is not None:
+                rows = rows.filter(~failing)
+                continue
+            try:
+                last = self._stepped(rows, groups, start, running=is_running)
+            except StepFailedError as failed:
+                rows = without_failed(rows, failed, ctx)
+            else:
                 break
-            rows = rows.filter(~failing)
-        running = self._stepped(rows, groups, start, running=True) if self.read or not self.caching else None
-        last = running.gather(groups.last) if running is not None else self._stepped(rows, groups, start, running=False)
+        running = last if is_running else None
+        if running is not None:
+            last = running.gather(groups.last)
         store_keys.write(self.encoded(last))
         return Aggregated(rows, groups, start, last, running, store_keys)
 
@@ -187,10 +196,17 @@ class ColumnAggregator:
     def _stepped(self, rows: pl.DataFrame, groups: Groups, start: Stored, *, running: bool) -> Stored:
         accumulate = Accumulate(groups, running)
         values: list[pl.Series] = []
+        offset = 0
+        failed: StepFailedError | None = None
         for number, part in enumerate(self.parts):
-            offset = len(values)
             stored = start.values[offset : offset + len(part.stored_names)]
-            values.extend(part.columns(stored, self._input(rows, number), accumulate))
+            offset += len(part.stored_names)
+            try:
+                values.extend(part.columns(stored, self._input(rows, number), accumulate))
+            except StepFailedError as error:
+                failed = error.first(failed)
+        if failed is not None:
+            raise failed
         return Stored(accumulate(np.maximum, start.times, rows[TS].to_numpy()), values)
 
     def input_values(self, rows: pl.DataFrame) -> list[pl.Series | None]:
@@ -312,7 +328,7 @@ class ColumnAggregator:
 
     def _filled(self, stored: Stored) -> Stored:
         """What the initializer gives where there is no row."""
-        initial = [value for part in self.parts for value in part.start()]
+        initial = [value for part in self.parts for value in part.column_start()]
         values = [
             series if value is None else _filled(series, value)
             for series, value in zip(stored.values, initial, strict=True)
@@ -338,6 +354,18 @@ def _filled(series: pl.Series, value: object) -> pl.Series:
 
 def _headers(frame: pl.DataFrame) -> list[str]:
     return [HEADERS] if HEADERS in frame.columns else []
+
+
+def without_failed(rows: pl.DataFrame, failed: StepFailedError, ctx: FailureHandler) -> pl.DataFrame:
+    """The rows without the one on which a step failed, which is handed to the context.
+
+    As in row form, a record that was made several rows, for its windows, is not in those that come after, either.
+    """
+    ctx.processing_failed(order_of(rows, failed.row), failed.error)
+    out = pl.int_range(pl.len()) == failed.row
+    if RECORD in rows.columns:
+        out = (pl.int_range(pl.len()) >= failed.row) & (pl.col(RECORD) == rows[RECORD][failed.row])
+    return rows.filter(~out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.aggregate.built_in import built_ins, input_types
+from hayase.kernel.aggregate.built_in_loop import Looped
 from hayase.kernel.aggregate.built_in_serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.frame.row_functions import OneRow, RecordFunction, field_of
 from hayase.kernel.node.column_node import KEY, TS
@@ -125,8 +126,12 @@ class BuiltInRows(RowStreamAggregator):
         typed = edge is not None
         types = input_types(node, aggregation, edge) if edge is not None and typed else None
         self._parts = built_ins(aggregation, types)
-        self._readers = [_reader(node, field.input, edge) for field in aggregation.fields]
+        self._readers = [
+            _reader(node, field.input, edge) if field.loop is None else _fields_of(field.loop.inputs)
+            for field in aggregation.fields
+        ]
         self._widths = [len(part.stored_names) for part in self._parts]
+        self._first = [None if isinstance(part, Looped) else part.start()[0] for part in self._parts]
         self._bare = aggregation.bare
         self._serde = serde
         if not isinstance(serde, AggregateSerde):
@@ -162,7 +167,15 @@ class BuiltInRows(RowStreamAggregator):
         if isinstance(self._serde, AggregateSerde):
             return self._serde.unpack(data)
         value = self._serde.from_bytes(data)
-        return [value] if self._bare else [field_of(value, name) for name in self._names]
+        if self._bare:
+            return [value]
+        stored = [field_of(value, name) for name in self._names]
+        # a field that the row was stored without has its first value
+        return (
+            stored
+            if None not in stored
+            else [first if item is None else item for item, first in zip(stored, self._first, strict=True)]
+        )
 
     def dump(self, state: Sequence[object]) -> bytes | None:
         """The stored values as the store keeps them."""
@@ -188,6 +201,10 @@ def row_aggregator(node: str, aggregation: Aggregation, serde: Serde, edge: Edge
             return ReduceRows(aggregation, serde)
         case BuiltInAggregate():
             return BuiltInRows(node, aggregation, serde, edge)
+
+
+def _fields_of(names: Sequence[str]) -> RecordFunction:
+    return lambda record: tuple(field_of(record.value, name) for name in names)
 
 
 def _reader(node: str, expression: pl.Expr | None, edge: EdgeSchema | None) -> RecordFunction | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hayase.kernel.aggregate.built_in_collect import ByOffset, Collected
+from hayase.kernel.aggregate.built_in_loop import Looped
 from hayase.kernel.aggregate.built_in_numbers import Average, BuiltIn, Count, Extreme, Sum
 from hayase.kernel.frame.expressions import result_type, visible
 from hayase.kernel.node.edge import EdgeSchema
@@ -23,6 +24,7 @@ _CLASSES: dict[str, type[BuiltIn]] = {
     "latest": ByOffset,
     "collect_list": Collected,
     "collect_set": Collected,
+    "loop": Looped,
 }
 
 

@@ -78,6 +78,10 @@ class BuiltIn(ABC):
     def start(self) -> tuple[Any, ...]:
         """Stored values before the first record."""
 
+    def column_start(self) -> tuple[Any, ...]:
+        """The same as they are in columns."""
+        return self.start()
+
     @abstractmethod
     def step(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """Stored values with one more input.
@@ -109,6 +113,10 @@ class BuiltIn(ABC):
         What is kept of `right` is taken in as an input.
         """
         return self.step(left, right[0])
+
+    def typed_merge(self, left: Sequence[object], right: Sequence[object]) -> tuple[Any, ...]:
+        """`merge` of stored values as they are in columns."""
+        return self.merge(left, right)
 
     def result(self, stored: Sequence[object]) -> Any:
         """The field's value."""

@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hayase.kernel.aggregate.aggregator_columns import Aggregated, AggregateKeys, ColumnAggregator
+from hayase.kernel.aggregate.aggregator_columns import (
+    Aggregated,
+    AggregateKeys,
+    ColumnAggregator,
+    without_failed,
+)
+from hayase.kernel.aggregate.built_in_loop import Looped, StepFailedError
 from hayase.kernel.aggregate.built_in_numbers import INT64_MAX, INT64_MIN, Average, BuiltIn, Count, Sum, overflow
 from hayase.kernel.aggregate.state_layout_columns import BoolArray, Stored
 from hayase.kernel.frame.expressions import carried
@@ -83,6 +89,8 @@ class GroupUpdates:
                 return [pl.Series(self._picked(self._steps, _numbers(stored[0], pl.Float64()), values))]
             case Average():
                 return self._average(stored, old, new)
+            case Looped():
+                return part.updated(stored, (old, new), (self.out, self.into), self.groups, running=self.running)
         raise TypeError(f"nothing can be taken out of {part.name!r}")
 
     def _counted(self, old: pl.Series, new: pl.Series) -> I64:
@@ -175,11 +183,16 @@ class ColumnTableAggregator(ColumnAggregator):
             groups = Groups(*store_keys.numbers(rows))
             start = self.layout.read(store_keys.read(rows[groups.last]))
             failing = self._refused(_Inputs(rows, given.old_failed, given.new_failed), groups, start, ctx)
-            if failing is None:
+            if failing is not None:
+                rows, given = rows.filter(~failing), _Inputs(rows, {}, {})
+                continue
+            steps, there = self._steps(rows, groups, start)
+            try:
+                last = self._after(rows, steps, there, start)
+            except StepFailedError as failed:
+                rows, given = without_failed(rows, failed, ctx), _Inputs(rows, {}, {})
+            else:
                 break
-            rows, given = rows.filter(~failing), _Inputs(rows, {}, {})
-        steps, there = self._steps(rows, groups, start)
-        last = self._after(rows, steps, there, start)
         running = last if steps.running else None
         if running is not None:
             last = running.gather(groups.last)
@@ -232,11 +245,18 @@ class ColumnTableAggregator(ColumnAggregator):
     def _after(self, rows: pl.DataFrame, steps: GroupUpdates, there: BoolArray, start: Stored) -> Stored:
         times = np.where(there, rows[TS].to_numpy(), NO_TIME)
         values: list[pl.Series] = []
+        offset = 0
+        failed: StepFailedError | None = None
         for number, part in enumerate(self.parts):
-            offset = len(values)
             stored = start.values[offset : offset + len(part.stored_names)]
+            offset += len(part.stored_names)
             old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
-            values.extend(steps.columns(part, stored, old, new))
+            try:
+                values.extend(steps.columns(part, stored, old, new))
+            except StepFailedError as error:
+                failed = error.first(failed)
+        if failed is not None:
+            raise failed
         return Stored(Accumulate(steps.groups, steps.running)(np.maximum, start.times, times), values)
 
     def _refused(self, given: _Inputs, groups: Groups, start: Stored, ctx: ColumnContext) -> pl.Series | None:

@@ -14,7 +14,7 @@ from hayase.kernel.frame.expressions import struct_type
 from hayase.kernel.frame.row_functions import plain
 from hayase.kernel.node.column_node import KEY, NULL, WINDOW_END, WINDOW_START
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.serde.protocol import BARE_FIELD, Schema
+from hayase.serde.protocol import BARE_FIELD, Packing, Schema
 from hayase.serde.shapes import Shape, shape_of_type
 
 
@@ -43,7 +43,11 @@ def values_of(frame: pl.DataFrame, schema: Schema, null: pl.Series | None = None
         assert shape is not None
         return shape.to_python(frame.select(schema.names), null)
     names = schema.names
-    columns = [frame[name].to_list() for name in names]
+    packings = dict(schema.packings)
+    columns = [
+        packings[name].unpack_all(frame[name].to_list()) if name in packings else frame[name].to_list()
+        for name in names
+    ]
     rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     if null is not None and null.any():
         return [None if gone else row for row, gone in zip(rows, null.to_list(), strict=True)]
@@ -86,9 +90,10 @@ def frame_of(values: Sequence[object], schema: Schema) -> tuple[pl.DataFrame, pl
         if schema.bare:
             return _column(BARE_FIELD, [plain(value) for value in values], schema.fields[0][1]).to_frame(), null
         rows = [_fields(value) for value in values]
-        columns = [_column(name, [row.get(name) for row in rows], dtype) for name, dtype in schema.fields]
+        packings = dict(schema.packings)
+        columns = [_packed(name, [row.get(name) for row in rows], dtype, packings) for name, dtype in schema.fields]
         return pl.DataFrame(columns, height=len(values)), null
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.fields)
         raise SerializationError(
             "VALUE_NOT_OF_SCHEMA", f"the function's result does not fit {fields}: {error}"
@@ -105,6 +110,10 @@ def keys_of(values: Sequence[object], schema: Schema) -> pl.Series:
 
 def _column(name: str, values: list[object], dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=True)
+
+
+def _packed(name: str, values: list[object], dtype: pl.DataType, packings: Mapping[str, Packing]) -> pl.Series:
+    return _column(name, list(packings[name].pack_all(values)) if name in packings else values, dtype)
 
 
 def _fields(value: object) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ class States:
     def stepped(self, state: State | None, inputs: Iterable[object]) -> State:
         """A new state with one more record, `None` being that of no record; raises what a `BuiltIn` raises."""
         if state is None:
-            state = [part.start() for part in self._parts]
+            state = [part.column_start() for part in self._parts]
         return [step(stored, value) for step, stored, value in zip(self._steps, state, inputs)]  # noqa: B905 (hot)
 
     def merged(self, states: Sequence[State]) -> State:
@@ -39,7 +39,7 @@ class States:
         state = states[0]
         for other in states[1:]:
             pairs = zip(self._parts, state, other, strict=True)
-            state = [part.merge(left, right) for part, left, right in pairs]
+            state = [part.typed_merge(left, right) for part, left, right in pairs]
         return state
 
     def of(self, stored: Stored) -> list[State]:

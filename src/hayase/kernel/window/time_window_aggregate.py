@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Sequence
 
@@ -29,6 +30,8 @@ from hayase.kernel.node.column_node import (
 )
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
+from hayase.kernel.window.time_window_close import ClosingTimeWindows
+from hayase.kernel.window.window_close import WaitingResults
 from hayase.kernel.window.window_store_rows import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.stores.spec import StoreSpec
@@ -91,11 +94,13 @@ class StreamWindowedAggregateColumns(ColumnNode):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator = node.operator
         assert isinstance(operator, StreamWindowedAggregate)
-        if not isinstance(operator.windows, TimeWindows) or operator.on_close or operator.cogrouped:
+        if not isinstance(operator.windows, TimeWindows) or operator.cogrouped:
             return None
         aggregation = ColumnAggregator.compile(node, edges[0], ctx)
         if aggregation is None or aggregation.read:
             return None
+        if operator.on_close:  # nothing but the last state of a window is sent
+            aggregation = dataclasses.replace(aggregation, caching=True)
         output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)
         return cls(node.name, output, operator, operator.windows, aggregation)
 
@@ -106,17 +111,24 @@ class StreamWindowedAggregateColumns(ColumnNode):
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         if refused.any():
             frame = frame.filter(~refused)
-        rows = self._in_windows(frame, ctx)
+        clock = stream_times(ctx.clocks, self.name, frame[TS].to_numpy())
         store = window_bytes(self.name, self._operator, ctx)
+        closing: ClosingTimeWindows | None = None
+        if self._operator.on_close:
+            waiting = WaitingResults(ctx.byte_store(self._operator.store), times=1)
+            closing = ClosingTimeWindows(self.name, self._aggregation, self._windows, frame, clock, waiting)
+            closing.read(store)
+        rows = self._in_windows(frame, clock, ctx)
         store_keys = _WindowKeys(store, self._aggregation.key_codec, self._windows.advance_ms)
         done = self._aggregation.run(rows, store_keys, ctx)
+        if closing is not None:
+            return closing.results(done, store_keys.keys, ctx)
         return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
 
-    def _in_windows(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+    def _in_windows(self, frame: pl.DataFrame, clock: I64, ctx: ColumnContext) -> pl.DataFrame:
         """A row for each record and window of it that is not closed, with the inputs."""
         windows = self._windows
         times = frame[TS].to_numpy()
-        clock = stream_times(ctx.clocks, self.name, times)
         records, starts, numbers = self._windows_of(times)
         in_time = clock[records] < starts + windows.size_ms + windows.grace_ms
         late = int(len(in_time) - in_time.sum())
@@ -180,7 +192,7 @@ class _WindowKeys:
         self._codec = codec
         self._advance_ms = advance_ms
         self._places: WindowPlaces
-        self._keys: list[bytes]
+        self.keys: list[bytes] = []
         self._before: list[bytes | None]
 
     def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
@@ -190,14 +202,14 @@ class _WindowKeys:
         return combine_numbers(keys, count, rows[WINDOW_START].to_numpy() // self._advance_ms)
 
     def read(self, rows: pl.DataFrame) -> list[bytes | None]:
-        self._keys = key_bytes(rows[KEY], self._codec)
-        self._places = self._store.places(self._keys, rows[WINDOW_START].to_numpy())
+        self.keys = key_bytes(rows[KEY], self._codec)
+        self._places = self._store.places(self.keys, rows[WINDOW_START].to_numpy())
         self._before = self._store.get_many(self._places)
         return self._before
 
     def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
         starts = self._places.starts_ms.tolist()
-        return [_START.pack(start) + key for key, start in zip(self._keys, starts, strict=True)], self._before
+        return [_START.pack(start) + key for key, start in zip(self.keys, starts, strict=True)], self._before
 
     def write(self, values: Sequence[bytes | None]) -> None:
         self._store.put_many(self._places, values)

@@ -51,6 +51,8 @@ class EpochInput:
         partitions: all that are read.
         internal: those of topics that the application writes for itself.
         ranges: checks that what is to be read is there.
+        share: the most records of an epoch while others want the slots (`FairShare`); `None`: no bound.
+        cut_by_share: whether the last epoch would have had more records without that bound.
     """
 
     def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock) -> None:
@@ -61,6 +63,8 @@ class EpochInput:
         self.internal = [partition for partition in self.partitions if partition.topic in internal]
         self._log = log
         self._records_max = app.max_records_per_epoch
+        self.share: int | None = None
+        self.cut_by_share = False
         self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
         self.ranges = RangeCheck(log, app.on_range_lost, self._start_offsets.first, time.monotonic, internal)
         self._idling = TaskIdling(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
@@ -116,6 +120,9 @@ class EpochInput:
         """How far an epoch reads; the first one of a run reads fewer records."""
         records_max = min(self._records_max, FIRST_RECORDS_MAX) if first else self._records_max
         starts, ends = available.starts, available.ends
+        self.cut_by_share = self.share is not None and self.share < min(records_max, available.records)
+        if self.cut_by_share and self.share is not None:
+            records_max = self.share
         if available.records <= records_max:
             self._cut.reset()
             return ends

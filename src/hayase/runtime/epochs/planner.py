@@ -102,6 +102,15 @@ class EpochPlanner:
         """When an epoch is due by the wall clock, as of the summaries of that one; `None` if none is known to be."""
         return self._due.due_ms(after)
 
+    def bound_next_epoch(self, records: int | None) -> None:
+        """Let the epochs that are planned from now on read no more records than that; `None`: no such bound."""
+        self._input.share = records
+
+    @property
+    def cut_by_bound(self) -> bool:
+        """Whether the last epoch that was planned would have had more records without `bound_next_epoch`."""
+        return self._input.cut_by_share
+
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
         """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
         self._due.tell(epoch, summaries)

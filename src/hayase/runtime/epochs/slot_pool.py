@@ -28,6 +28,8 @@ DEATHS_MAX = 2
 REJOIN_TIMEOUT_S = 10.0
 """How long a slot whose task has died may be without one, before the job is ended for a new one."""
 WAIT_POLL_S = 0.5
+_WANTED_FOR_S = 10.0
+"""A topology that has had a request within this time may have the next one at any moment."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,7 @@ class Work:
         results: of the slots that have completed.
         died: worker processes that died while they were at it.
         cancelled: none waits for it any more.
+        busy_s: how long the slot that needed longest was at it; waiting in the queue does not count.
     """
 
     application_id: str
@@ -48,6 +51,7 @@ class Work:
     results: list[TopologyResult] = field(default_factory=list)
     died: int = 0
     cancelled: bool = False
+    busy_s: float = 0.0
     done: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -59,6 +63,7 @@ class _Slot:
     queue: deque[Work] = field(default_factory=deque)
     connection: Connection | None = None
     at_work: Work | None = None
+    at_work_since: float = 0.0
     job: int = -1
     served: bool = False
     missing_since: float | None = None
@@ -81,6 +86,7 @@ class SlotPool:
         self._lock = threading.Lock()
         self._slots = [_Slot() for _ in range(slots)]
         self._changed = [threading.Condition(self._lock) for _ in range(slots)]
+        self._asked_at: dict[str, float] = {}
         self._job = -1
         self._job_ends_at = 0.0
         self._drains = False
@@ -122,12 +128,21 @@ class SlotPool:
     def run(self, work: Work, while_waiting: Callable[[], None]) -> None:
         """Have slots work on requests; returns when all have completed, or `cancel` was called."""
         with self._lock:
+            self._asked_at[work.application_id] = self._monotonic()
             for slot in work.requests:
                 self._slots[slot].queue.append(work)
                 self._changed[slot].notify_all()
         while not work.done.wait(WAIT_POLL_S):
             while_waiting()
             self._replace_lost()
+
+    def others_want_slots(self, application_id: str) -> bool:
+        """Whether any other topology has had requests for slots lately, so that it may wait for this one's epochs."""
+        with self._lock:
+            since = self._monotonic() - _WANTED_FOR_S
+            lately = {other for other, asked in self._asked_at.items() if asked >= since}
+            waiting = {work.application_id for slot in self._slots for work in slot.queue}
+            return bool((lately | waiting) - {application_id})
 
     def cancel(self, application_id: str) -> None:
         """Wait no more for a topology's requests; a slot that is at one of them completes it."""
@@ -143,6 +158,7 @@ class SlotPool:
         """Have all slots that have a task close what they keep for a topology; waits for them, within limits."""
         message = msgspec.msgpack.encode(ReleaseTopology(application_id))
         with self._lock:
+            self._asked_at.pop(application_id, None)
             joined = [number for number, slot in enumerate(self._slots) if slot.connection is not None]
             work = Work(application_id, dict.fromkeys(joined, message))
             for slot in joined:
@@ -226,6 +242,7 @@ class SlotPool:
                 # A task that found a core only when the job was over has its turn all the same.
                 if slot.queue and (left_s > 0 or not slot.served):
                     slot.served, slot.at_work = True, slot.queue.popleft()
+                    slot.at_work_since = self._monotonic()
                     return slot.at_work
                 if left_s <= 0 or self._drains:
                     return None
@@ -237,6 +254,7 @@ class SlotPool:
             slot = self._slots[number]
             if slot.connection is connection:
                 slot.at_work = None
+                work.busy_s = max(work.busy_s, self._monotonic() - slot.at_work_since)
             if number in work.waiting:
                 work.waiting.discard(number)
                 work.results.append(result)

@@ -12,6 +12,7 @@ import msgspec
 
 from hayase.core.errors import HayaseError, ProcessingError
 from hayase.core.logs import log_context
+from hayase.runtime.epochs.fair_share import FairShare
 from hayase.runtime.epochs.log_watch import LogWatch, Watch
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
@@ -60,6 +61,7 @@ class TopologyLoop:
         self._slots_of_levels, self._level_and_slot = _layout(app)
         self._interval_s = app.commit_interval_ms / 1000
         self._idles = app.max_task_idle_ms > 0
+        self._share = FairShare()
         self._thread = threading.Thread(target=self._run, name=f"hayase-{self._application_id}", daemon=True)
 
     def start(self) -> None:
@@ -109,6 +111,8 @@ class TopologyLoop:
                 until = time.monotonic() + _REPORT_FILE_S
                 while not self._stopped.is_set() and time.monotonic() < until:
                     self._watch.clear()
+                    others = self._pool.others_want_slots(self._application_id)
+                    planner.bound_next_epoch(self._share.records_max(others_want_slots=others))
                     epoch = planner.next_epoch(after, settle=False, wait_s=0)
                     if epoch > after:
                         began = time.monotonic()
@@ -130,6 +134,7 @@ class TopologyLoop:
         """Run an epoch; whether it is complete, and the loop was not stopped meanwhile."""
         began = time.monotonic()
         data = record.to_bytes()
+        busy_s = 0.0
         rows: list[EdgeRow] = []
         files: list[RowFile] = []
         summaries: list[bytes] = []
@@ -140,6 +145,7 @@ class TopologyLoop:
                 if self._stopped.is_set() or work.cancelled:
                     return False
                 self._check(work, record.epoch)
+                busy_s += work.busy_s
                 for result in work.results:
                     rows += result.rows
                     files += result.files
@@ -147,6 +153,7 @@ class TopologyLoop:
         finally:
             for file in files:
                 Path(file.path).unlink(missing_ok=True)
+        self._share.completed(record.records, busy_s)
         planning_s = self._planner.planning_s
         total_s = planning_s + time.monotonic() - began
         report(msgspec.json.encode(EpochReport(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
@@ -194,7 +201,8 @@ class TopologyLoop:
 
     def _pause(self, began: float) -> None:
         """The time from one epoch to the next."""
-        left_s = 0.0 if self._planner.bounded else began + self._interval_s - time.monotonic()
+        at_once = self._planner.bounded or self._planner.cut_by_bound  # a bound costs time, not throughput
+        left_s = 0.0 if at_once else began + self._interval_s - time.monotonic()
         if left_s > 0:
             self._planner.settle_epoch()
             self._stopped.wait(began + self._interval_s - time.monotonic())

@@ -21,6 +21,7 @@ from hayase.sql.analysis.steps import (
     Step,
 )
 from hayase.sql.ast.expressions import Expression
+from hayase.sql.catalog.sources import ROWTIME
 
 _Join = JoinForeignKey | JoinStreams | JoinStreamTable | JoinTables
 
@@ -36,6 +37,8 @@ def _prune(step: Step, needed: set[str]) -> Step:
     needed = needed | set(step.rows.key)
     match step:
         case ReadSource():
+            if not needed & set(step.rows.columns) and not step.rows.is_table and ROWTIME in step.names:
+                needed = {step.names[ROWTIME]}  # rows without columns have no column form
             names = {column: name for column, name in step.names.items() if name in needed}
             return replace(step, rows=_only(step.rows, needed), names=names)
         case Filter():

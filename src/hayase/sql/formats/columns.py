@@ -40,8 +40,18 @@ MAX_DIGITS = 38
 """Digits of the largest DECIMAL that has columns."""
 
 
+def column_dtype(type_: sql.SqlType) -> pl.DataType:
+    """The Polars type of columns of a type: its own, or that of packed values (see `packing`)."""
+    return dtype_of(type_) or pl.Binary()
+
+
+def is_packed(type_: sql.SqlType) -> bool:
+    """Whether the values of columns of a type are packed: bytes that only loops look into."""
+    return dtype_of(type_) is None
+
+
 def dtype_of(type_: sql.SqlType) -> pl.DataType | None:
-    """The Polars type of columns of a type; `None`: MAP, DECIMAL of more than 38 digits and what has them inside."""
+    """The Polars type of a type's own; `None`: MAP, DECIMAL of more than 38 digits and what has them inside."""
     match type_:
         case sql.DecimalType(precision, scale):
             return pl.Decimal(precision, scale) if precision <= MAX_DIGITS else None

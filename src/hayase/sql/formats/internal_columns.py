@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +13,7 @@ from hayase.core.errors import SerializationError
 from hayase.serde.bare import read_each
 from hayase.serde.faults import unreadable
 from hayase.serde.protocol import BARE_FIELD, Decoded, Schema, Serde
+from hayase.sql.formats.packing import NIL, PackedForm
 from hayase.sql.formats.row_columns import RowByRowCodec
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -28,6 +29,7 @@ class InternalCodec(RowByRowCodec):
         unpackers: by column, what makes a value of what was read.
         decode_row: bytes as a record with an attribute for each column; `None` of a bare column.
         attributes: their names.
+        packed: the columns whose values are packed.
     """
 
     def __init__(
@@ -38,8 +40,9 @@ class InternalCodec(RowByRowCodec):
         unpackers: Sequence[Any],
         decode_row: Any,
         attributes: Sequence[str],
+        packed: Mapping[str, PackedForm],
     ) -> None:
-        super().__init__(serde, schema)
+        super().__init__(serde, schema, packed)
         self._packers = packers
         self._unpackers = unpackers
         self._decode_row = decode_row
@@ -61,12 +64,14 @@ class InternalCodec(RowByRowCodec):
         return Decoded(frame, pl.repeat(False, len(values), dtype=pl.Boolean, eager=True), [])
 
     def _unpacked(self, index: int, values: list[Any]) -> list[Any]:
+        if self._schema.names[index] in self._packed:
+            return [None if value is None or (data := bytes(value)) == NIL else data for value in values]
         unpack = self._unpackers[index]
         return values if unpack is None else [None if value is None else unpack(value) for value in values]
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec; raises SerializationError."""
-        columns = [self._packed(index, frame[name]) for index, name in enumerate(self._schema.names)]
+        columns = [self._written(index, frame[name]) for index, name in enumerate(self._schema.names)]
         rows = columns[0] if self._schema.bare else zip(*columns, strict=True)
         try:
             data: list[bytes | None] = list(map(_ENCODER.encode, rows))
@@ -82,7 +87,13 @@ class InternalCodec(RowByRowCodec):
         """See ColumnCodec; raises SerializationError."""
         return self.encode(self._schema.unpacked(column), column.is_null() if column.null_count() else None)
 
-    def _packed(self, index: int, column: pl.Series) -> list[Any]:
+    def _written(self, index: int, column: pl.Series) -> list[Any]:
+        packed = self._packed.get(self._schema.names[index])
+        if packed is not None:
+            values = column.to_list()
+            if packed.stored is not None:
+                values = [value if value is None or value == NIL else packed.stored(value) for value in values]
+            return [None if value is None else msgspec.Raw(value) for value in values]
         pack = self._packers[index]
         if pack is None:
             return column.to_list()

@@ -19,10 +19,9 @@ from hayase.sql.formats.columns import Column
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_twins import JsonTwin, converter
 from hayase.sql.formats.json_writing import ENCODER, has_plain_doubles, writer
-from hayase.sql.formats.row_columns import codec_of
+from hayase.sql.formats.packing import packed_forms
+from hayase.sql.formats.row_columns import FROM_ROWS, codec_of, packed_series, unpacked
 from hayase.sql.types import sql_types as sql
-
-_FROM_ROWS = (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
 
 
 class JsonRowsCodec(ColumnCodec):
@@ -40,6 +39,7 @@ class JsonRowsCodec(ColumnCodec):
         self._payload = payload
         self._columns = list(columns)
         self._schema = schema
+        self._packed = packed_forms(columns)
         converters = [converter(column.type) for column in columns]
         self._converters = [
             (index, each)
@@ -109,7 +109,11 @@ class JsonRowsCodec(ColumnCodec):
     ) -> tuple[list[list[Any]], list[int], list[bool]]:
         """Columns, the rows that have to be read the long way, and which are null."""
         texts: Sequence[Any] = [b"null" if text is None else text for text in values] if None in values else values
-        twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]
+        respelled = twin.respelled or bool(twin.respelled_inside)
+        twins, failed = _strictly(twin, texts) if respelled else None, []
+        decided = twins is not None
+        if twins is None:
+            twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]
         left = {at for at, _ in failed}
         null = [False] * len(texts)
         if None in twins:
@@ -118,13 +122,13 @@ class JsonRowsCodec(ColumnCodec):
         present = [at for at, gone in enumerate(null) if not gone and at not in left]
         columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
         missing = any(UNSET in column for column in columns)
-        if missing or twin.respelled:
+        if not decided and (missing or twin.respelled):
             left |= {present[at] for at in twin.undecided([texts[at] for at in present])}
         if missing:
             columns = [[None if value is UNSET else value for value in column] for column in columns]
         for index, convert in self._converters:
             left |= _converted(columns[index], convert)
-        if twin.respelled_inside:
+        if not decided and twin.respelled_inside:
             left |= {at for at in present if at not in left and not twin.is_decided_inside(texts[at])}
         return columns, sorted(left), null
 
@@ -138,7 +142,7 @@ class JsonRowsCodec(ColumnCodec):
 
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]
-        series = pl.Series(name, values, dtype, strict=True)
+        series = packed_series(name, values, dtype, self._packed.get(name))
         if dtype != pl.Float64:
             return series
         # Java's zero from a decimal text has no sign; Polars leaves -0.0 + 0.0 as it is.
@@ -159,6 +163,9 @@ class JsonRowsCodec(ColumnCodec):
         name, dtype = self._schema.fields[index]
         column = cast(self._serde, frame[name], dtype)
         write = self._writers[index]
+        if name in self._packed:
+            values = unpacked(column, self._packed[name])
+            return values if write is None else [None if value is None else write(value) for value in values]
         if write is None or (dtype == pl.Float64 and has_plain_doubles(column)) or dtype == pl.Binary:
             return column.to_list()
         return [None if value is None else write(value) for value in column.to_list()]
@@ -168,7 +175,10 @@ class JsonRowsCodec(ColumnCodec):
         if null is not None and null.any():
             present = iter(self.to_python(frame.filter(~null)))
             return [None if gone else next(present) for gone in null.to_list()]
-        columns = [cast(self._serde, frame[name], dtype).to_list() for name, dtype in self._schema.fields]
+        columns = [
+            unpacked(cast(self._serde, frame[name], dtype), self._packed.get(name))
+            for name, dtype in self._schema.fields
+        ]
         names = self._schema.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -176,12 +186,22 @@ class JsonRowsCodec(ColumnCodec):
         """See ColumnCodec; raises SerializationError."""
         try:
             columns = [
-                pl.Series(name, [None if value is None else value[name] for value in values], dtype, strict=True)
+                packed_series(
+                    name, [None if value is None else value[name] for value in values], dtype, self._packed.get(name)
+                )
                 for name, dtype in self._schema.fields
             ]
-        except _FROM_ROWS as error:
+        except FROM_ROWS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"a row does not fit its columns: {error}") from error
         return pl.DataFrame(columns), pl.Series([value is None for value in values], dtype=pl.Boolean)
+
+
+def _strictly(twin: JsonTwin, texts: Sequence[Any]) -> list[Any] | None:
+    """The twins of records, if each has only the columns' names, in the spelling that is expected; else `None`."""
+    try:
+        return list(map(twin.decode_strictly, texts))
+    except msgspec.MsgspecError:
+        return None
 
 
 def _converted(column: list[Any], convert: Any) -> set[int]:

@@ -29,8 +29,6 @@ _BECOME_ASCII = "ßıſﬀﬁﬂﬃﬄﬅﬆ"
 _NAMES: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DECIDED_MAX = 1000
 _STRICT_TRIES = 50
-_NOTHING = Annotated[int, msgspec.Meta(gt=0, lt=0)]
-"""A type without values."""
 
 
 class UndecidedError(Exception):
@@ -78,13 +76,15 @@ class JsonTwin:
         Raises:
             UndecidedError: it has to be read field by field; so do msgspec's errors, and ValueError, say.
         """
-        twin = self.decode(data)
+        decided, twin = self._strictly(data) if self.respelled or self.respelled_inside else (False, None)
+        if not decided:
+            twin = self.decode(data)
         if twin is None:
             return None
         row = self._row(twin)
         missing = UNSET in row.values()
-        if missing or self.respelled or self.respelled_inside:
-            self._check(data)
+        if not decided and (missing or self.respelled or self.respelled_inside):
+            self._check(data, strictly=missing and not (self.respelled or self.respelled_inside))
         if missing:
             row = {name: None if value is UNSET else value for name, value in row.items()}
         for name, convert in self._converters:
@@ -93,16 +93,22 @@ class JsonTwin:
                 row[name] = convert(value)
         return row
 
-    def _check(self, data: bytes) -> None:
-        """Raises UndecidedError unless each name is written in the one spelling that is expected."""
+    def _strictly(self, data: bytes) -> tuple[bool, Any]:
+        """Whether a record has only the columns' names, each in the one spelling that is expected, and its twin."""
         if self._strict_tries:
             try:
-                self.decode_strictly(data)
+                twin = self.decode_strictly(data)
             except msgspec.MsgspecError:
                 self._strict_tries -= 1  # records with other fields are the rule
             else:
                 self._strict_tries = _STRICT_TRIES
-                return
+                return True, twin
+        return False, None
+
+    def _check(self, data: bytes, *, strictly: bool) -> None:
+        """Raises UndecidedError unless each name is written in the one spelling that is expected."""
+        if strictly and self._strictly(data)[0]:
+            return
         inside = not self.respelled_inside or self.is_decided_inside(data)
         if not inside or not self._are_decided(tuple(_NAMES.decode(data))):
             raise UndecidedError
@@ -180,15 +186,6 @@ def _twin(fields: Fields, spelling: Mapping[str, str], *, strict: bool = False) 
         written = msgspec.field(name=spelling.get(name, name), default=UNSET)
         hint = _hint(type_, spelling, strict=strict) | UnsetType
         made.append((name if named else f"f{index}", hint, written))
-    if strict:  # the columns' own spelling must not be there beside the expected one
-        own = [name for name, _ in fields if name in spelling]
-        prefix = "own"
-        while any(name.startswith(prefix) for name, _ in fields):
-            prefix += "_"
-        made += [
-            (f"{prefix}{index}", _NOTHING | UnsetType, msgspec.field(name=name, default=UNSET))
-            for index, name in enumerate(own)
-        ]
     return msgspec.defstruct("Row", made, gc=False, eq=False, forbid_unknown_fields=strict)
 
 

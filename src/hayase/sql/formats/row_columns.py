@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,28 +12,43 @@ from hayase.core.errors import SerializationError
 from hayase.serde.bare import read_each
 from hayase.serde.faults import unreadable
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
-from hayase.sql.formats.columns import Column, dtype_of
+from hayase.sql.formats.columns import Column, column_dtype, is_packed
+from hayase.sql.formats.packing import PackedForm, packed_forms
 
-_FROM_ROWS = (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+FROM_ROWS = (AttributeError, KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+"""What values of another type than the column raise."""
 _NO_COLUMNS = Schema(((BARE_FIELD, pl.String()),), bare=True)
 """Keys without columns: always null."""
 
 
-def column_schema(columns: Sequence[Column]) -> Schema | None:
-    """Names and column types of rows; `None` if some column, or its name, has no column form."""
-    dtypes = [(column.name, dtype_of(column.type)) for column in columns]
-    present = tuple((name, dtype) for name, dtype in dtypes if dtype is not None and can_be_a_column(name))
-    return Schema(present, python_type=dict) if present and len(present) == len(columns) else None
+def column_schema(columns: Sequence[Column], packed: Collection[str] = ()) -> Schema | None:
+    """Names and column types of rows; `None` if there are no columns, or Polars does not take a name.
+
+    Args:
+        columns: of the rows.
+        packed: names of those that are packed whatever their types.
+    """
+    if not columns or not all(can_be_a_column(column.name) for column in columns):
+        return None
+    packings = packed_forms(columns, packed)
+    fields = tuple(
+        (column.name, pl.Binary() if column.name in packings else column_dtype(column.type)) for column in columns
+    )
+    return Schema(fields, python_type=dict, packings=tuple(packings.items()))
 
 
 def key_column_schema(columns: Sequence[Column]) -> Schema | None:
-    """The same of keys, of which an only column is bare."""
+    """The same of keys, of which an only column is bare; `None` also for columns that are packed."""
     if not columns:
         return _NO_COLUMNS
-    if len(columns) > 1:
-        return column_schema(columns)
-    dtype = dtype_of(columns[0].type)
-    return None if dtype is None else Schema(((BARE_FIELD, dtype),), bare=True)
+    if any(is_packed(column.type) for column in columns):
+        return None
+    return column_schema(columns) if len(columns) > 1 else bare_of(column_dtype(columns[0].type))
+
+
+def bare_of(dtype: pl.DataType) -> Schema:
+    """The schema of bare values of a type."""
+    return Schema(((BARE_FIELD, dtype),), bare=True)
 
 
 def can_be_a_column(name: str) -> bool:
@@ -47,11 +62,13 @@ class RowByRowCodec(ColumnCodec):
     Args:
         serde: the row form: of bare values, or of dicts of the schema's fields.
         schema: of the values.
+        packed: the columns whose values are packed.
     """
 
-    def __init__(self, serde: Serde[Any], schema: Schema) -> None:
+    def __init__(self, serde: Serde[Any], schema: Schema, packed: Mapping[str, PackedForm] | None = None) -> None:
         self._serde = serde
         self._schema = schema
+        self._packed = packed or {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return codec_of, (self._serde,)
@@ -87,7 +104,8 @@ class RowByRowCodec(ColumnCodec):
             values = frame[BARE_FIELD].to_list()
         else:
             names = self._schema.names
-            values = [dict(zip(names, row, strict=True)) for row in frame.select(names).iter_rows()]
+            columns = [unpacked(frame[name], self._packed.get(name)) for name in names]
+            values = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         if null is None or not null.any():
             return values
         return [None if gone else value for value, gone in zip(values, null.to_list(), strict=True)]
@@ -96,7 +114,7 @@ class RowByRowCodec(ColumnCodec):
         """See ColumnCodec; raises SerializationError."""
         try:
             frame = self._frame(values, None)
-        except _FROM_ROWS as error:
+        except FROM_ROWS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"a row does not fit its columns: {error}") from error
         return frame, pl.Series([value is None for value in values], dtype=pl.Boolean)
 
@@ -104,11 +122,21 @@ class RowByRowCodec(ColumnCodec):
         if self._schema.bare:
             return pl.DataFrame([pl.Series(BARE_FIELD, rows, self._schema.fields[0][1], strict=True)])
         columns = [
-            pl.Series(name, [None if row is None else row[name] for row in rows], dtype, strict=True)
+            packed_series(name, [None if row is None else row[name] for row in rows], dtype, self._packed.get(name))
             for name, dtype in self._schema.fields
             if fields is None or name in fields
         ]
         return pl.DataFrame(columns or None, height=len(rows))
+
+
+def unpacked(column: pl.Series, form: PackedForm | None) -> list[Any]:
+    """The values of a column, which may be packed."""
+    return column.to_list() if form is None else form.unpack_all(column.to_list())
+
+
+def packed_series(name: str, values: Sequence[Any], dtype: pl.DataType, form: PackedForm | None) -> pl.Series:
+    """Values as a column, packed if they are to be; raises `FROM_ROWS` for what is not of the type."""
+    return pl.Series(name, values if form is None else form.pack_all(values), dtype, strict=True)
 
 
 def codec_of(serde: Serde[Any]) -> ColumnCodec:

@@ -23,6 +23,7 @@ from hayase.sql.formats.json_columns import JsonRowsCodec
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
+from hayase.sql.formats.packing import packed_forms
 from hayase.sql.formats.payload import NoColumns, PayloadCodec
 from hayase.sql.formats.protobuf_format import PlainProtobufPayload, ProtobufPayload
 from hayase.sql.formats.row_columns import RowByRowCodec, column_schema, key_column_schema
@@ -129,7 +130,7 @@ class RowSerde(Serde[Any]):
 
     @property
     def columns(self) -> ColumnCodec | None:
-        """The column form; `None` where a column has none, as maps."""
+        """The column form; `None` where a name, or the type of a key, has none."""
         _, columns, side, _, _ = self._parts
         if isinstance(self._payload, KafkaPayload) and side == "key":
             return self._payload.columns
@@ -139,9 +140,9 @@ class RowSerde(Serde[Any]):
         if side == "value" and not self._unpacks:
             if isinstance(self._payload, JsonPayload):
                 return JsonRowsCodec(self, self._payload, columns, schema)
-            if isinstance(self._payload, AvroPayload) and self._payload.has_columns:
+            if isinstance(self._payload, AvroPayload) and self._payload.has_columns and not packed_forms(columns):
                 return AvroRowsCodec(self, self._payload, schema)
-        return RowByRowCodec(self, schema)
+        return RowByRowCodec(self, schema, packed_forms(columns))
 
     @property
     def definition(self) -> str:

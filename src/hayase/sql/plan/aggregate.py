@@ -24,8 +24,9 @@ from hayase.sql.ast.queries import Window, WindowKind
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, WINDOWEND, WINDOWSTART
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_value_serde
+from hayase.sql.formats.nested_states import NestedStatesSerde
 from hayase.sql.functions.bound import BoundAggregate
-from hayase.sql.plan.built_in_aggregates import BuiltInCall, BuiltInResults, built_in_calls
+from hayase.sql.plan.built_in_aggregates import BuiltInResults, Call, engine_calls
 from hayase.sql.plan.context import PlanContext, Stage, internal_key, rows_schema, windowed_serde
 from hayase.sql.plan.guarded import GuardedExpression
 from hayase.sql.plan.stateless import KeyOfRow, Row
@@ -183,16 +184,16 @@ def aggregate(step: Aggregate, stage: Stage, context: PlanContext) -> Stage:
     keys = internal_key(tuple(Column(name, step.rows.columns[name]) for name in names))
     materialized: Materialized[Any, Any] = Materialized.as_(_STORE).with_key_serde(keys)
     same_key = _is_key(step, stage.rows) and stage.key_fields == names
-    built_in = built_in_calls(step, stage, context)
-    if built_in is not None:
-        stage, calls = built_in
+    of_engine = engine_calls(step, stage, context)
+    if of_engine is not None:
+        stage, calls = of_engine
         table = _built_in(calls, _grouped(stage, key, keys, same_key), step, materialized)
         known = {*names, *(call.name for call in calls), *(WINDOW_BOUNDS if step.window is not None else ())}
         results: Callable[..., Any] = vectorized(
             BuiltInResults(calls, names, list(step.rows.columns)),
             rows_schema(step.rows) if set(step.rows.columns) <= known else None,
             [],
-            f"results {[(call.name, call.result) for call in calls]} of {step.rows.columns}",
+            f"results {[call.definition for call in calls]} of {step.rows.columns}",
         )
     else:
         aggregators = Aggregators([_call(call, columns, context) for call in step.aggregates])
@@ -227,10 +228,14 @@ def _grouped(stage: Stage, key: KeyOfRow, keys: Serde[Any], same_key: bool) -> A
 
 
 def _built_in(
-    calls: Sequence[BuiltInCall], grouped: Any, step: Aggregate, materialized: Materialized[Any, Any]
+    calls: Sequence[Call], grouped: Any, step: Aggregate, materialized: Materialized[Any, Any]
 ) -> KTable[Any, Any]:
     """The table of the engine's aggregates."""
-    states = internal_value_serde([column for call in calls for column in call.columns])
+    packed = frozenset(name for call in calls for name in call.packed)
+    states = internal_value_serde([column for call in calls for column in call.columns], packed)
+    nested = {call.name: call.nested for call in calls if call.nested}
+    if nested:
+        states = NestedStatesSerde(states, nested)
     fields = {name: field for call in calls for name, field in call.fields.items()}
     windowed, materialized = _windowed(grouped, step.window, step.final, materialized.with_value_serde(states))
     table: KTable[Any, Any] = windowed.agg(materialized, **fields)

@@ -1,4 +1,4 @@
-"""Aggregate functions that the engine itself has, so that groups are computed in columns where they can be.
+"""Aggregate functions as aggregates of the engine, so that groups are computed in columns: its own ones, and loops.
 
 They keep in the store what the functions keep, and give the same results.
 """
@@ -6,7 +6,7 @@ They keep in the store what the functions keep, and give the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -15,10 +15,12 @@ from hayase.core.records import Windowed
 from hayase.dsl.options.aggregates import Aggregate as BuiltIn
 from hayase.kernel.node.column_node import KEY, NULL, WINDOW_END, WINDOW_START
 from hayase.sql.analysis.steps import Aggregate, AggregateCall
-from hayase.sql.ast.expressions import ColumnRef
+from hayase.sql.ast.expressions import ColumnRef, Expression
+from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WINDOWEND, WINDOWSTART
 from hayase.sql.expressions.column_operators import wrapped as wrapped_column
-from hayase.sql.formats.columns import Column, dtype_of
+from hayase.sql.formats.columns import Column, is_packed
+from hayase.sql.formats.packing import packed_form
 from hayase.sql.formats.row_columns import can_be_a_column
 from hayase.sql.functions.aggregate.counting import Count, CountRows
 from hayase.sql.functions.aggregate.extremes import Max, Min
@@ -33,9 +35,10 @@ from hayase.sql.functions.aggregate.sums import (
 from hayase.sql.plan.context import PlanContext, Stage, rows_schema
 from hayase.sql.plan.frame_expressions import FrameExpressions
 from hayase.sql.plan.guarded import GuardedExpression
+from hayase.sql.plan.looped_aggregates import FunctionLoop, LoopedCall, LoopInput
 from hayase.sql.plan.vectorize import vectorized
 from hayase.sql.types.java_numbers import wrapped
-from hayase.sql.types.sql_types import BIGINT, DATE, DOUBLE, INTEGER, TIME, TIMESTAMP, SqlType
+from hayase.sql.types.sql_types import BIGINT, DATE, DOUBLE, INTEGER, TIME, TIMESTAMP, SqlType, StructType
 from hayase.topology.operators import VectorizedResult
 
 State = Mapping[str, Any]
@@ -53,6 +56,8 @@ class BuiltInCall:
         columns: of the store.
         result: of the stored fields.
         column: the same over columns.
+        packed: names of the stored columns that are packed.
+        nested: fields of the STRUCT that is stored with the names that they have as fields of the aggregate.
     """
 
     name: str
@@ -60,6 +65,17 @@ class BuiltInCall:
     columns: Sequence[Column]
     result: Callable[[State], Any]
     column: pl.Expr
+    packed: frozenset[str] = frozenset()
+    nested: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> str:
+        """What it computes, as text."""
+        return f"{self.name} {self.result}"
+
+
+Call = BuiltInCall | LoopedCall
+"""A call as fields of the engine's aggregate."""
 
 
 def built_in_call(call: AggregateCall, value: pl.Expr | None) -> BuiltInCall | None:
@@ -98,11 +114,12 @@ def _kept(name: str, field: BuiltIn, type_: SqlType) -> BuiltInCall:
 def _mean(name: str, value: pl.Expr, item: SqlType) -> BuiltInCall:
     total, count = f"{name}_SUM", f"{name}_COUNT"
     fields = {total: BuiltIn("sum", value, wraps=True), count: BuiltIn("count", value)}
-    columns = [Column(total, DOUBLE if item == DOUBLE else BIGINT), Column(count, BIGINT)]
+    state = StructType((("SUM", DOUBLE if item == DOUBLE else BIGINT), ("COUNT", BIGINT)))
     summed = wrapped_column(pl.col(total)) if item == INTEGER else pl.col(total)
     counted = pl.col(count).cast(pl.Float64)
     mean = pl.when(pl.col(count) == 0).then(0.0).otherwise(summed.cast(pl.Float64) / counted)
-    return BuiltInCall(name, fields, columns, _Mean(total, count, item), mean)
+    nested = {"SUM": total, "COUNT": count}
+    return BuiltInCall(name, fields, [Column(name, state)], _Mean(total, count, item), mean, nested=nested)
 
 
 class ArgumentsOfRow:
@@ -129,38 +146,82 @@ class ArgumentsOfRow:
         return VectorizedResult(frame.select(*self._names, NULL).with_columns(named), row_by_row)
 
 
-def built_in_calls(step: Aggregate, stage: Stage, context: PlanContext) -> tuple[Stage, list[BuiltInCall]] | None:
-    """All calls of a step, and the rows with their arguments; `None` if the engine does not have one of them."""
-    columns = stage.rows.columns
-    calls: list[BuiltInCall] = []
-    arguments: list[tuple[str, GuardedExpression, SqlType]] = []
-    for number, call in enumerate(step.aggregates):
-        value: pl.Expr | None = None
-        if call.arguments:
-            argument = call.arguments[0]
-            type_ = context.type_of(argument, columns)
-            (target,) = call.function.argument_types if len(call.arguments) == 1 else (None,)
-            if type_ is None or len(call.arguments) > 1 or target not in (None, type_) or dtype_of(type_) is None:
-                return None
-            name = argument.name if isinstance(argument, ColumnRef) else f"KSQL_AGG_ARGUMENT_{number}"
-            if not isinstance(argument, ColumnRef):
-                compiled = context.compile(argument, columns, "Aggregate", call.function.name)
-                arguments.append((name, compiled, type_))
-            if not can_be_a_column(name):
-                return None
-            value = pl.col(name)
-        built_in = built_in_call(call, value)
-        if built_in is None or (stage.table is not None and not call.function.can_undo):
+@dataclass(frozen=True)
+class _Argument:
+    """An argument of a call: a column, which is computed first if there is an expression for it."""
+
+    name: str
+    type: SqlType
+    expression: GuardedExpression | None
+
+
+def engine_calls(step: Aggregate, stage: Stage, context: PlanContext) -> tuple[Stage, list[Call]] | None:
+    """All calls of a step, and the rows with their arguments; `None` if an argument cannot be a column."""
+    arguments: list[list[_Argument]] = []
+    for call in step.aggregates:
+        made = [
+            _argument(each, f"{_ARGUMENT}{len(arguments)}_{at}", call, stage, context)
+            for at, each in enumerate(call.arguments)
+        ]
+        present = [each for each in made if each is not None]
+        if len(present) < len(made) or (stage.table is not None and not call.function.can_undo):
             return None
-        calls.append(built_in)
-    return _with_arguments(stage, arguments), calls
+        arguments.append(present)
+    built_in = [_built_in(call, given) for call, given in zip(step.aggregates, arguments, strict=True)]
+    calls: list[Call] = []
+    for call, own, given in zip(step.aggregates, built_in, arguments, strict=True):
+        if own is not None:
+            calls.append(own)
+        elif given and call.function.return_type is not None:
+            calls.append(_looped(call, given))
+        else:
+            return None
+    return _with_arguments(stage, [each for given in arguments for each in given]), calls
 
 
-def _with_arguments(stage: Stage, arguments: Sequence[tuple[str, GuardedExpression, SqlType]]) -> Stage:
-    if not arguments:
+_ARGUMENT = "KSQL_AGG_ARGUMENT_"
+
+
+def _argument(
+    argument: Expression, name: str, call: AggregateCall, stage: Stage, context: PlanContext
+) -> _Argument | None:
+    columns = stage.rows.columns
+    type_ = context.type_of(argument, columns)
+    if type_ is None:
+        return None
+    if isinstance(argument, ColumnRef):
+        return _Argument(argument.name, type_, None) if can_be_a_column(argument.name) else None
+    return _Argument(name, type_, context.compile(argument, columns, "Aggregate", call.function.name))
+
+
+def _built_in(call: AggregateCall, given: Sequence[_Argument]) -> BuiltInCall | None:
+    """A call as an aggregate that the engine has, if its argument has a type of Polars' own."""
+    if not given:
+        return built_in_call(call, None)
+    (target,) = call.function.argument_types if len(given) == 1 else (None,)
+    argument = given[0]
+    if len(given) > 1 or target not in (None, argument.type) or is_packed(argument.type):
+        return None
+    return built_in_call(call, pl.col(argument.name))
+
+
+def _looped(call: AggregateCall, given: Sequence[_Argument]) -> LoopedCall:
+    inputs = [
+        LoopInput(each.name, each.type, target, packed_form(each.type) if is_packed(each.type) else None)
+        for each, target in zip(given, call.function.argument_types, strict=True)
+    ]
+    text = f"{call.function.name}({', '.join(map(expression_text, call.arguments))})"
+    assert call.function.return_type is not None
+    loop = FunctionLoop(call.function, inputs, text)
+    return LoopedCall(call.name, loop, call.function.state_type, call.function.return_type)
+
+
+def _with_arguments(stage: Stage, arguments: Sequence[_Argument]) -> Stage:
+    named = [(each.name, each.expression) for each in arguments if each.expression is not None]
+    if not named:
         return stage
-    rows = replace(stage.rows, columns={**stage.rows.columns, **{name: type_ for name, _, type_ in arguments}})
-    named = [(name, expression) for name, expression, _ in arguments]
+    types = {each.name: each.type for each in arguments if each.expression is not None}
+    rows = replace(stage.rows, columns={**stage.rows.columns, **types})
     mapper = vectorized(
         ArgumentsOfRow(named, list(stage.rows.columns)),
         rows_schema(rows),
@@ -218,7 +279,7 @@ class BuiltInResults:
         kept: names of the columns of the results; in columns only.
     """
 
-    def __init__(self, calls: Sequence[BuiltInCall], key: Sequence[str], kept: Sequence[str]) -> None:
+    def __init__(self, calls: Sequence[Call], key: Sequence[str], kept: Sequence[str]) -> None:
         self._calls = list(calls)
         self._key = tuple(key)
         self._kept = list(kept)
@@ -239,9 +300,13 @@ class BuiltInResults:
 
     def columns(self, frame: pl.DataFrame) -> VectorizedResult:
         """The rows of groups."""
-        made = {call.name: call.column for call in self._calls}
+        made = {call.name: call.column for call in self._calls if isinstance(call, BuiltInCall)}
         bare = len(self._key) == 1
         made |= {name: pl.col(KEY) if bare else pl.col(KEY).struct.field(name) for name in self._key}
         if WINDOW_START in frame.columns:
             made |= {WINDOWSTART: pl.col(WINDOW_START), WINDOWEND: pl.col(WINDOW_END)}
-        return VectorizedResult(frame.select(pl.col(NULL), *(made[name].alias(name) for name in self._kept)))
+        looped = [
+            call.values(frame) for call in self._calls if isinstance(call, LoopedCall) and call.name in self._kept
+        ]
+        own = frame.select(pl.col(NULL), *(made[name].alias(name) for name in self._kept if name in made))
+        return VectorizedResult(own.with_columns(looped).select(NULL, *self._kept))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
+
 from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import KTable
@@ -13,15 +15,17 @@ from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.protocol import Schema, Serde
 from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.steps import Rows
-from hayase.sql.ast.expressions import Expression
+from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WindowedKey
 from hayase.sql.errors import StatementError
-from hayase.sql.expressions.columns import compile_columns
+from hayase.sql.expressions.column_forms import NEVER
+from hayase.sql.expressions.columns import ColumnExpression, compile_columns
 from hayase.sql.expressions.rows import RowProjection, compile_projection, compile_row
 from hayase.sql.expressions.typing import type_of
-from hayase.sql.formats.columns import Column
+from hayase.sql.formats.columns import Column, is_packed
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
+from hayase.sql.formats.packing import packed_forms
 from hayase.sql.formats.row_columns import column_schema
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.copartitioning import Partitioning
@@ -69,9 +73,12 @@ class PlanContext:
             raise StatementError(
                 error.condition, f"Invalid {what}: {error.message}", location=error.location
             ) from error
-        form = compile_columns(expression, columns, self.functions, self.settings)
+        form = _packed_column(expression, columns) or compile_columns(
+            expression, columns, self.functions, self.settings
+        )
         reads = tuple(dict.fromkeys(ref.name for ref in column_refs(expression) if ref.name in columns))
-        return GuardedExpression(compiled, step, expression_text(expression), form, reads, name)
+        packed = packed_forms([Column(each, columns[each]) for each in reads])
+        return GuardedExpression(compiled, step, expression_text(expression), form, reads, name, packed)
 
     def compile_all(
         self, items: Sequence[tuple[str, Expression]], columns: Mapping[str, SqlType], what: str, step: str
@@ -94,6 +101,14 @@ class PlanContext:
         number = self._counts.get(prefix, 0)
         self._counts[prefix] = number + 1
         return f"{prefix}-{number}"
+
+
+def _packed_column(expression: Expression, columns: Mapping[str, SqlType]) -> ColumnExpression | None:
+    """The column form of a column whose values are packed, as it is."""
+    type_ = columns.get(expression.name) if isinstance(expression, ColumnRef) else None
+    if type_ is None or not is_packed(type_):
+        return None
+    return ColumnExpression(pl.col(expression.name), NEVER, type_, pure=True)  # type: ignore[attr-defined]  # a ColumnRef
 
 
 @dataclass(frozen=True)

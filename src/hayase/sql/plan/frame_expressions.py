@@ -5,14 +5,17 @@ The row form is the meaning. Where the column form is not sure of a row, the row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from hayase.kernel.node.column_node import NULL
+from hayase.sql.formats.packing import PackedForm
+from hayase.sql.formats.row_columns import FROM_ROWS, packed_series, unpacked
 from hayase.sql.plan.guarded import GuardedExpression
 
+NOTHING_PACKED: Mapping[str, PackedForm] = {}
 Values = tuple[list[pl.Series], int]
 """A series for each expression, and how many values of the column forms the row form has decided."""
 
@@ -74,7 +77,7 @@ class FrameExpressions:
 def _by_rows(part: GuardedExpression, frame: pl.DataFrame, chosen: pl.Series | None) -> pl.Series:
     """The row form's value of the chosen rows, null for the others."""
     rows = frame if chosen is None else frame.filter(chosen)
-    values = _series([part(row) for row in rows_of(rows, part.reads)], part)
+    values = _series([part(row) for row in rows_of(rows, part.reads, part.packed_reads)], part)
     if chosen is None:
         return values
     if not len(values):
@@ -82,26 +85,37 @@ def _by_rows(part: GuardedExpression, frame: pl.DataFrame, chosen: pl.Series | N
     return values.gather(pl.select(pl.when(chosen).then(chosen.cast(pl.Int64).cum_sum() - 1)).to_series())
 
 
-def rows_of(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a frame as the row form takes them, with some columns only."""
+def rows_of(
+    frame: pl.DataFrame, names: Sequence[str], packed: Mapping[str, PackedForm] = NOTHING_PACKED
+) -> list[dict[str, Any]]:
+    """The rows of a frame as the row form takes them, with some columns only.
+
+    Args:
+        frame: the rows.
+        names: of the columns.
+        packed: those of them whose values are packed.
+    """
     if not names:
         return [{}] * frame.height
-    columns = [frame[name].to_list() for name in names]
+    columns = [unpacked(frame[name], packed.get(name)) for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _series(values: list[Any], part: GuardedExpression) -> pl.Series:
+    assert part.dtype is not None
     try:
-        return pl.Series(values, dtype=part.dtype, strict=True)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        return pl.Series([_fitting(value, part) for value in values], dtype=part.dtype, strict=True)
+        return packed_series("", values, part.dtype, part.packed)
+    except FROM_ROWS:
+        fitting = [_fitting(value, part) for value in values]
+        return pl.Series(fitting, dtype=part.dtype, strict=True)
 
 
 def _fitting(value: Any, part: GuardedExpression) -> Any:
-    """The value, or null if it is none of the type, as a function of a user may give it."""
+    """The value as it is in columns, or null if it is none of the type, as a function of a user may give it."""
+    assert part.dtype is not None
     try:
-        return pl.Series([value], dtype=part.dtype, strict=True).item()
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        return packed_series("", [value], part.dtype, part.packed).item()
+    except FROM_ROWS as error:
         part.failed(error)
         return None
 

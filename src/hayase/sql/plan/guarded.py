@@ -10,7 +10,8 @@ import polars as pl
 from hayase.sql.expressions.column_forms import NEVER
 from hayase.sql.expressions.columns import ColumnExpression
 from hayase.sql.expressions.rows import RowExpression
-from hayase.sql.formats.columns import dtype_of
+from hayase.sql.formats.columns import column_dtype, is_packed
+from hayase.sql.formats.packing import PackedForm, packed_form
 from hayase.sql.plan.processing_log import log_failure
 
 
@@ -24,13 +25,16 @@ class GuardedExpression:
         form: its column form, if it has one.
         reads: the columns that it uses.
         name: for the log, instead of the text.
+        packed_reads: those of them whose values are packed.
 
     Attributes:
         form: see above.
         is_sure: the column form never leaves a row to the row form.
         reads: see above.
         text: see above.
-        dtype: of its values in columns; `None` if there is none for its type.
+        dtype: of its values in columns; `None` if it has no type, as NULL.
+        packed: how its values are packed in columns, if they are.
+        packed_reads: the columns that it uses whose values are packed.
         pure: the same row always gives the same value.
     """
 
@@ -42,6 +46,7 @@ class GuardedExpression:
         form: ColumnExpression | None = None,
         reads: tuple[str, ...] = (),
         name: str | None = None,
+        packed_reads: Mapping[str, PackedForm] | None = None,
     ) -> None:
         self._expression = expression
         self._step = step
@@ -50,7 +55,10 @@ class GuardedExpression:
         self.form = form
         self.is_sure = form is None or form.unsure.meta.eq(NEVER)
         self.reads = reads
-        self.dtype: pl.DataType | None = None if expression.type is None else dtype_of(expression.type)
+        self.packed_reads = packed_reads or {}
+        type_ = expression.type
+        self.dtype: pl.DataType | None = None if type_ is None else column_dtype(type_)
+        self.packed = packed_form(type_) if type_ is not None and is_packed(type_) else None
         self.pure = expression.pure
         expression.report = self.failed
 

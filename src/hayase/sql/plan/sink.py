@@ -140,7 +140,10 @@ def is_of_groups(step: Step) -> bool:
 def _values_schema(names: Sequence[str], expressions: Sequence[GuardedExpression]) -> Schema | None:
     fields = tuple(zip(names, (each.dtype for each in expressions), strict=True))
     present = tuple((name, dtype) for name, dtype in fields if dtype is not None and can_be_a_column(name))
-    return Schema(present, python_type=dict) if present and len(present) == len(fields) else None
+    if not present or len(present) < len(fields):
+        return None
+    packings = tuple((name, each.packed) for name, each in zip(names, expressions, strict=True) if each.packed)
+    return Schema(present, python_type=dict, packings=packings)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.steps import Filter, FlatMap, PartitionBy, Rows
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.ast.text import expression_text
-from hayase.sql.formats.columns import dtype_of
-from hayase.sql.formats.row_columns import key_column_schema
+from hayase.sql.formats.columns import column_dtype, is_packed
+from hayase.sql.formats.packing import packed_form
+from hayase.sql.formats.row_columns import key_column_schema, packed_series
 from hayase.sql.plan.context import PlanContext, Stage, internal_key, rows_schema
 from hayase.sql.plan.copartitioning import internal_partitioning
 from hayase.sql.plan.frame_expressions import FrameExpressions, rows_of
@@ -104,6 +105,8 @@ class KeyOfRow:
     @property
     def schema(self) -> Schema | None:
         """The schema of the keys; `None` if a column has no column form."""
+        if any(expression.packed is not None for _, expression in self._parts):
+            return None
         dtypes = [(name, expression.dtype) for name, expression in self._parts]
         if len(dtypes) == 1:
             return bare_schema(dtypes[0][1])
@@ -250,7 +253,9 @@ class Zip:
     def __init__(self, calls: Sequence[tuple[str, TableCall]], kept: Sequence[str]) -> None:
         self._calls = list(calls)
         self._kept = list(kept)
-        self._reads = sorted(reads_of([each for _, call in calls for each in call.arguments]))
+        arguments = [each for _, call in calls for each in call.arguments]
+        self._reads = sorted(reads_of(arguments))
+        self._packed = {name: form for each in arguments for name, form in each.packed_reads.items()}
 
     def __call__(self, key: Any, row: Row | None) -> list[Row]:
         """The rows; none if a function fails."""
@@ -274,14 +279,14 @@ class Zip:
         at = (~frame[NULL]).arg_true().to_list()
         made: list[tuple[Any, ...]] = []
         origins: list[int] = []
-        for position, row in zip(at, rows_of(present, self._reads), strict=True):
+        for position, row in zip(at, rows_of(present, self._reads, self._packed), strict=True):
             for results in self._results(row):
                 made.append(results)
                 origins.append(position)
         row_numbers = pl.Series(ROW, origins, dtype=pl.Int64)
         columns = zip(*made, strict=True) if made else [()] * len(self._calls)
         lists = [
-            pl.Series(name, list(values), dtype=call.dtype, strict=True)
+            packed_series(name, list(values), call.dtype, call.packed)
             for (name, call), values in zip(self._calls, columns, strict=True)
         ]
         kept = [name for name in self._kept if name not in dict(self._calls)]
@@ -298,7 +303,7 @@ class TableCall:
         arguments: compiled.
         casts: what makes each argument the type that the function takes.
         null_aware: it is called with nulls, too.
-        dtype: of the results in columns, `None` if there is none.
+        type_: of the results.
     """
 
     def __init__(
@@ -307,10 +312,11 @@ class TableCall:
         arguments: Sequence[GuardedExpression],
         casts: Sequence[Callable[[Any], Any]],
         null_aware: bool,
-        dtype: pl.DataType | None,
+        type_: SqlType,
     ) -> None:
         self.arguments = list(arguments)
-        self.dtype = dtype
+        self.dtype = column_dtype(type_)
+        self.packed = packed_form(type_) if is_packed(type_) else None
         self._function = function
         self._arguments = list(zip(arguments, casts, strict=True))
         self._null_aware = null_aware
@@ -336,9 +342,8 @@ def flat_map(step: FlatMap, stage: Stage, context: PlanContext) -> Stage:
             caster(given, target) if isinstance(target, SqlType) and given != target else _same
             for given, target in zip(types, bound.argument_types, strict=True)
         ]
-        dtype = dtype_of(step.rows.columns[name])
         pure.append(bound.pure)
-        calls.append((name, TableCall(bound.function, arguments, casts, bound.null_aware, dtype)))
+        calls.append((name, TableCall(bound.function, arguments, casts, bound.null_aware, step.rows.columns[name])))
     names = [name for name, _ in calls]
     mapper = vectorized(
         Zip(calls, list(step.rows.columns)),

@@ -15,9 +15,10 @@ from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, call
 from hayase.sql.catalog.sources import DataSource, TimestampColumn
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.formats.columns import Column
+from hayase.sql.formats.row_columns import bare_of
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.processing_log import log_failure
-from hayase.sql.plan.vectorize import bare_of, bare_result
+from hayase.sql.plan.vectorize import bare_result
 from hayase.sql.types.sql_types import BIGINT, STRING, TIMESTAMP, SqlType, quoted_name
 from hayase.topology.operators import SetTimestamp, VectorizedFunction, VectorizedResult
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from hayase.kernel.node.column_node import NULL
 from hayase.serde.protocol import BARE_FIELD, Schema
+from hayase.sql.formats.row_columns import bare_of
 from hayase.sql.plan.guarded import GuardedExpression
 from hayase.topology.operators import VectorizedFunction, VectorizedResult
 
@@ -72,11 +73,6 @@ def reads_of(expressions: Sequence[GuardedExpression]) -> frozenset[str]:
 def bare_schema(dtype: pl.DataType | None) -> Schema | None:
     """The schema of bare values of a type; `None` if it has no columns."""
     return None if dtype is None else bare_of(dtype)
-
-
-def bare_of(dtype: pl.DataType) -> Schema:
-    """The schema of bare values of a type."""
-    return Schema(((BARE_FIELD, dtype),), bare=True)
 
 
 def bare_result(values: pl.Series, row_by_row: int = 0) -> VectorizedResult:

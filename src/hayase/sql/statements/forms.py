@@ -10,7 +10,7 @@ from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions
 from hayase.task.compiled_subtopology import CompiledSubtopology, PrefixNode
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import VectorizedFunction
+from hayase.topology.operators import BuiltInAggregate, FieldAggregate, VectorizedFunction
 from hayase.topology.topology import Topology
 
 COLUMNS, ROWS = "columns", "rows"
@@ -43,10 +43,19 @@ def _prefix_names(prefix: Any) -> Iterator[str]:
 
 def _step(node: ProcessorNode, in_columns: bool) -> Mapping[str, Any]:
     expressions = [text for function in _functions(node.operator) for text in function.form]
+    aggregation = getattr(node.operator, "aggregation", None)
+    if isinstance(aggregation, BuiltInAggregate):
+        expressions += [_aggregate(field) for field in aggregation.fields]
     step: dict[str, Any] = {"node": node.name, "form": COLUMNS if in_columns else ROWS}
     if in_columns and expressions:
         step["expressions"] = expressions
     return step
+
+
+def _aggregate(field: FieldAggregate) -> str:
+    if field.loop is not None:
+        return f"{field.loop.text}: a loop over {', '.join(field.loop.inputs) or 'nothing'}"
+    return f"{field.name}, {field.function}: columns"
 
 
 def _functions(value: object) -> Iterator[VectorizedFunction]:

@@ -8,6 +8,7 @@ these.
 """
 
 from hayase.topology.operators.aggregates import AggregateFunction as AggregateFunction
+from hayase.topology.operators.aggregates import AggregateLoop as AggregateLoop
 from hayase.topology.operators.aggregates import Aggregation as Aggregation
 from hayase.topology.operators.aggregates import BuiltInAggregate as BuiltInAggregate
 from hayase.topology.operators.aggregates import CallableAggregate as CallableAggregate

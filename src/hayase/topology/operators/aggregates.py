@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import polars as pl
 
@@ -11,7 +12,53 @@ from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.topology.operators.base import Operator
 from hayase.topology.operators.functions import Aggregator, Initializer, Merger, Reducer
 
-AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set"]
+AggregateFunction = Literal[
+    "count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set", "loop"
+]
+
+
+class AggregateLoop(Protocol):
+    """An aggregate of Python functions, which both forms call for one input after the other.
+
+    A state is any value, but never null. In columns states are packed: bytes that only these functions look into.
+
+    Attributes:
+        inputs: names of the fields of the value that it takes.
+        invertible: there is an `undo`.
+        text: what it is, for those who ask how a topology is run.
+    """
+
+    inputs: tuple[str, ...]
+    invertible: bool
+    text: str
+
+    def initial(self) -> Any:
+        """The state before the first input."""
+        ...
+
+    def add(self, state: Any, values: Sequence[Any]) -> Any:
+        """The state with one more input."""
+        ...
+
+    def undo(self, state: Any, values: Sequence[Any]) -> Any:
+        """The state without an input that was added before."""
+        ...
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """The state of the inputs of two."""
+        ...
+
+    def pack(self, state: Any) -> bytes:
+        """A state as bytes."""
+        ...
+
+    def unpack(self, data: bytes | None) -> Any:
+        """The state of such bytes; of none the initial one."""
+        ...
+
+    def values_of(self, columns: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """The values of the inputs' columns."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +75,7 @@ class FieldAggregate:
         ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
         size: see above; `None`: one value, not a list, or no limit.
         wraps: sums of whole numbers that leave 64 bits go on at the other end, as in Java and ksqlDB.
+        loop: what computes the function `loop`; the field is its state. `input` are its inputs: the field, or a struct.
     """
 
     name: str
@@ -36,6 +84,7 @@ class FieldAggregate:
     ignore_nulls: bool = True
     size: int | None = None
     wraps: bool = False
+    loop: AggregateLoop | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hayase.serde.protocol import Serde
 from hayase.sql.formats.columns import Column, dtype_of
 from hayase.sql.formats.format_info import FormatInfo
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
+from hayase.sql.formats.packing import packed_form
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.types import sql_types as sql
 
@@ -114,9 +115,42 @@ def test_the_codecs_can_be_pickled() -> None:
         assert codec.to_python(codec.decode_list([serde.serialize(ROW)]).frame) == [ROW]
 
 
-def test_maps_and_very_large_decimals_have_no_columns() -> None:
-    for type_ in (sql.MapType(sql.STRING, sql.INTEGER), sql.DecimalType(39, 2)):
-        assert internal_value_serde([Column("X", type_)]).columns is None
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (sql.MapType(sql.STRING, sql.INTEGER), [{"b": 1, "a": None}, {}, None]),
+        (sql.DecimalType(39, 2), [Decimal("1.50"), None]),
+        (sql.ArrayType(sql.MapType(sql.STRING, sql.DOUBLE)), [[{"a": float("inf")}, None], [], None]),
+    ],
+)
+@pytest.mark.parametrize("format_", ["internal", "JSON"])
+def test_maps_and_very_large_decimals_are_packed_in_columns(
+    type_: sql.SqlType, values: list[Any], format_: str
+) -> None:
+    columns = [Column("X", type_), Column("Y", sql.INTEGER)]
+    serde = internal_value_serde(columns) if format_ == "internal" else value_serde(FormatInfo(format_), columns)
+    codec = pickle.loads(pickle.dumps(serde.columns))
+    assert codec.schema.fields == (("X", pl.Binary()), ("Y", pl.Int32()))
+    data = [serde.serialize({"X": value, "Y": 1}) for value in values]
+    frame = codec.decode_list(data).checked().frame
+    assert codec.encode(frame) == data
+    assert codec.to_python(frame) == [serde.deserialize(each) for each in data]
+    assert codec.to_python(codec.from_python(codec.to_python(frame))[0]) == codec.to_python(frame)
+
+
+def test_a_packed_map_keeps_the_order_of_its_entries_but_equal_ones_are_stored_alike() -> None:
+    type_ = sql.MapType(sql.STRING, sql.INTEGER)
+    form = packed_form(type_)
+    one, other = {"b": 1, "a": 2}, {"a": 2, "b": 1}
+    assert list(form.unpack(form.pack(one))) == ["b", "a"]
+    codec = internal_value_serde([Column("X", type_)]).columns
+    assert codec is not None
+    first, second = codec.encode(pl.DataFrame({"X": form.pack_all([one, other])}))
+    assert first == second
+
+
+def test_keys_with_maps_have_no_columns() -> None:
+    assert internal_key_serde([Column("X", sql.MapType(sql.STRING, sql.INTEGER))]).columns is None
 
 
 def test_names_that_polars_takes_for_patterns_have_no_columns() -> None:

@@ -1,0 +1,153 @@
+"""Signals: what a user asks of a running capture, by a row in a table of the database."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal.
+
+    Attributes:
+        id: which the user gave it.
+        kind: `execute-snapshot`, `stop-snapshot`, `log`.
+        data: what it is about.
+    """
+
+    id: str
+    kind: str
+    data: Mapping[str, object]
+
+    @classmethod
+    def parse(cls, signal_id: str | None, kind: str | None, data: str | None) -> Signal | None:
+        """Read a signal; one that cannot be read is logged and left out, since its row cannot be corrected any more."""
+        try:
+            parsed = json.loads(data or "{}")
+            if not isinstance(parsed, dict):
+                raise ValueError("an object is expected")
+        except ValueError as error:
+            _LOG.warning("the signal %r (%s) is left out, its data are no JSON: %s", signal_id, kind, error)
+            return None
+        return cls(signal_id or "", kind or "", parsed)
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts in the data; empty if it is absent."""
+        given = self.data.get(name)
+        return [str(each) for each in given] if isinstance(given, list) else []
+
+
+class TableRequest(msgspec.Struct, frozen=True):
+    """A table whose rows are to be read.
+
+    Attributes:
+        table: `schema.table`.
+        condition: which rows, as SQL; `None`: all.
+    """
+
+    table: str
+    condition: str | None = None
+
+
+@dataclass(slots=True)
+class IncrementalProgress:
+    """Tables that are to be read while changes go on, and how far the first of them was read.
+
+    Attributes:
+        requests: in order; the first one is being read.
+        upper: the last key that was published of it; `None`: none was.
+    """
+
+    requests: list[TableRequest] = field(default_factory=list)
+    upper: tuple[str, ...] | None = None
+
+    def to_offset(self) -> dict[str, object] | None:
+        """The offset as it is stored; `None`: nothing is to be read."""
+        if not self.requests:
+            return None
+        return {
+            "requests": msgspec.json.encode(self.requests).decode(),
+            "upper": None if self.upper is None else msgspec.json.encode(self.upper).decode(),
+        }
+
+    @classmethod
+    def from_offset(cls, offset: Mapping[str, object] | None) -> IncrementalProgress:
+        """Read a stored offset."""
+        if not offset or "requests" not in offset:
+            return cls()
+        requests = msgspec.json.decode(str(offset["requests"]), type=list[TableRequest])
+        upper = offset.get("upper")
+        return cls(requests, None if upper is None else msgspec.json.decode(str(upper), type=tuple[str, ...]))
+
+    def apply(self, signal: Signal, tables: Sequence[str], position: str) -> bool:
+        """Do what a signal says; whether there is something else to read now.
+
+        Args:
+            signal: what is asked.
+            tables: all that are captured.
+            position: of the stream, for the signal `log`.
+        """
+        match signal.kind:
+            case "execute-snapshot":
+                return self._execute(signal, tables)
+            case "stop-snapshot":
+                return self._stop(signal)
+            case "log":
+                _LOG.warning("signal %s: %s", signal.id, str(signal.data.get("message", "")).replace("{}", position))
+            case _:
+                _LOG.warning(
+                    "the signal %r has type %r and is left out; execute-snapshot, stop-snapshot and log are known",
+                    signal.id, signal.kind,
+                )  # fmt: skip
+        return False
+
+    def _execute(self, signal: Signal, tables: Sequence[str]) -> bool:
+        conditions: dict[str, str] = {}
+        given = signal.data.get("additional-conditions")
+        for each in given if isinstance(given, list) else ():
+            if isinstance(each, dict) and each.get("filter"):
+                conditions[str(each.get("data-collection"))] = str(each["filter"])
+        for_all = signal.data.get("additional-condition")
+        waiting = {request.table for request in self.requests}
+        added = []
+        for pattern in signal.texts("data-collections"):
+            matched = [table for table in tables if _matches(pattern, table)]
+            if not matched:
+                _LOG.warning("signal %s: no table that is captured matches %r", signal.id, pattern)
+            for table in matched:
+                if table not in waiting:
+                    waiting.add(table)
+                    by_pattern = conditions.get(table, conditions.get(pattern))
+                    added.append(TableRequest(table, by_pattern or (str(for_all) if for_all else None)))
+        self.requests += added
+        return bool(added)
+
+    def _stop(self, signal: Signal) -> bool:
+        patterns = signal.texts("data-collections")
+        stays = [
+            request
+            for request in self.requests
+            if patterns and not any(_matches(pattern, request.table) for pattern in patterns)
+        ]
+        changed = stays != self.requests
+        if changed and stays[:1] != self.requests[:1]:
+            self.upper = None
+        self.requests = stays
+        return changed
+
+
+def _matches(pattern: str, table: str) -> bool:
+    if pattern == table:
+        return True
+    try:
+        return re.fullmatch(pattern, table, re.IGNORECASE) is not None
+    except re.error:
+        return False

@@ -1,0 +1,202 @@
+"""The tables of a read model's versions, the view that shows one of them, and how far each is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from hayase.core.errors import ConfigError, StateError
+from hayase.patterns.read_models.targets import Session, Target
+
+_VERSIONS = """CREATE TABLE IF NOT EXISTS hayase_read_models (
+    name text NOT NULL, version integer NOT NULL, served integer NOT NULL, PRIMARY KEY (name, version)
+)"""
+
+
+def table_of(name: str, version: int) -> str:
+    """The table of a version.
+
+    Example:
+        >>> table_of("orders", 2)
+        'orders_v2'
+    """
+    return f"{name}_v{version}"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """A version of a read model in its database.
+
+    Attributes:
+        version: its number.
+        served: whether the view shows it.
+        offsets: next offset by (topic id, partition).
+    """
+
+    version: int
+    served: bool
+    offsets: dict[tuple[str, int], int]
+
+    @property
+    def position(self) -> int:
+        """How many offsets it has behind it, over all partitions."""
+        return sum(self.offsets.values())
+
+
+def prepare(session: Session, target: Target, name: str, version: int) -> None:
+    """Make the table of a version, and the view if there is none; check a table that is there.
+
+    Raises:
+        ConfigError: `READ_MODEL_TABLE_CHANGED`: it has other columns than the program says.
+    """
+    table, declared = table_of(name, version), target.shape.columns
+    with session.transaction():
+        there = session.columns(table)
+        known = bool(session.columns("hayase_read_models"))
+        registered = known and session.execute(
+            "SELECT served FROM hayase_read_models WHERE name = ? AND version = ?", (name, version)
+        )
+        if registered and not there:
+            raise changed(name, version, "has been dropped")
+        if not there:
+            columns = [f"{column} {target.column_type(each)}" for column, each in declared.items()]
+            key = ", ".join(target.shape.key)
+            session.execute(f"CREATE TABLE {table} ({', '.join(columns)}, PRIMARY KEY ({key}))")
+        else:
+            check_columns(session, target, name, version)
+        if not known:
+            session.execute(_VERSIONS)
+        if not registered:
+            first = not session.execute("SELECT 1 FROM hayase_read_models WHERE name = ? AND served = 1", (name,))
+            session.execute("INSERT INTO hayase_read_models VALUES (?, ?, ?)", (name, version, int(first)))
+            if first:
+                session.create_view(name, table)
+
+
+def check_columns(session: Session, target: Target, name: str, version: int) -> None:
+    """Refuse a table that has other columns than the program says.
+
+    Columns beside those are allowed: others may add some, with a default or NULL.
+
+    Raises:
+        ConfigError: `READ_MODEL_TABLE_CHANGED`.
+    """
+    there = session.columns(table_of(name, version))
+    if not there:
+        raise changed(name, version, "has been dropped")
+    for column, declared in target.shape.columns.items():
+        expected = target.column_type(declared)
+        if column not in there:
+            raise changed(name, version, f"has no column {column!r}")
+        if there[column].lower() != expected.lower():
+            raise changed(name, version, f"has the column {column!r} as {there[column]}, not as {expected}")
+
+
+def changed(name: str, version: int, what: str) -> ConfigError:
+    """The error of a table that is not as it was made."""
+    return ConfigError(
+        "READ_MODEL_TABLE_CHANGED",
+        f"the table {table_of(name, version)!r} {what}: it was changed beside the read model, or the type of its rows "
+        f"has changed. Fill a new one from the beginning: version={version + 1}, then `hayase read-models switch`",
+        read_model=name,
+        version=version,
+    )
+
+
+def versions(session: Session, name: str) -> list[VersionInfo]:
+    """The versions that the database has, in order."""
+    if not session.columns("hayase_read_models"):
+        return []
+    rows = session.execute("SELECT version, served FROM hayase_read_models WHERE name = ? ORDER BY version", (name,))
+    return [VersionInfo(version, bool(served), offsets(session, name, version)) for version, served in rows]
+
+
+def offsets(session: Session, name: str, version: int) -> dict[tuple[str, int], int]:
+    """How far a version is: next offset by (topic id, partition)."""
+    if not session.columns("hayase_offsets"):
+        return {}
+    rows = session.execute(
+        "SELECT topic_id, kafka_partition, next_offset FROM hayase_offsets "
+        "WHERE connector = ? AND next_offset IS NOT NULL",
+        (table_of(name, version),),
+    )
+    return {(topic_id, partition): offset for topic_id, partition, offset in rows}
+
+
+def reached(session: Session, name: str, topic: str, partition: int, offset: int) -> bool:
+    """Whether the served version is at a position."""
+    if not session.columns("hayase_read_models") or not session.columns("hayase_offsets"):
+        return False
+    served = session.execute("SELECT version FROM hayase_read_models WHERE name = ? AND served = 1", (name,))
+    if not served:
+        return False
+    rows = session.execute(
+        "SELECT next_offset FROM hayase_offsets WHERE connector = ? AND topic = ? AND kafka_partition = ? "
+        "ORDER BY generation DESC LIMIT 1",
+        (table_of(name, served[0][0]), topic, partition),
+    )
+    at = rows[0][0] if rows and rows[0][0] is not None else 0
+    return bool(at >= offset)
+
+
+def switch(session: Session, target: Target, name: str, version: int, timeout_s: float) -> int | None:
+    """Have the view show a version, in one transaction, as soon as it is not behind the one that is shown.
+
+    Returns:
+        The version that was shown before.
+
+    Raises:
+        StateError: `READ_MODEL_NOT_FILLED`: it is behind, even after the timeout; `UNKNOWN_VERSION`.
+        ConfigError: `READ_MODEL_TABLE_CHANGED`.
+    """
+    give_up_at = time.monotonic() + timeout_s
+    while True:
+        with session.transaction():
+            known = {each.version: each for each in versions(session, name)}
+            if version not in known:
+                raise StateError(
+                    "UNKNOWN_VERSION",
+                    f"the read model {name!r} has no version {version} in {target.place}; it has "
+                    f"{', '.join(map(str, known)) or 'none'}. Run the program that has it, which fills it",
+                )
+            before = next((each for each in known.values() if each.served), None)
+            behind = 0 if before is None else _behind(known[version], before)
+            if not behind:
+                if not session.columns(table_of(name, version)):
+                    raise changed(name, version, "has been dropped")
+                session.execute(
+                    "UPDATE hayase_read_models SET served = CASE version WHEN ? THEN 1 ELSE 0 END WHERE name = ?",
+                    (version, name),
+                )
+                session.create_view(name, table_of(name, version))
+                return before.version if before is not None else None
+        if time.monotonic() > give_up_at:
+            raise StateError(
+                "READ_MODEL_NOT_FILLED",
+                f"version {version} of the read model {name!r} is {behind} offsets behind the version that is "
+                "shown: readers would see older rows. Let the program that fills it run, then try again",
+            )
+        time.sleep(0.05)
+
+
+def _behind(new: VersionInfo, old: VersionInfo) -> int:
+    return sum(max(0, offset - new.offsets.get(place, 0)) for place, offset in old.offsets.items())
+
+
+def drop(session: Session, name: str, version: int) -> None:
+    """Remove the table of a version that is not shown.
+
+    Raises:
+        StateError: `READ_MODEL_SERVED`: the view shows it.
+    """
+    with session.transaction():
+        if any(each.version == version and each.served for each in versions(session, name)):
+            raise StateError(
+                "READ_MODEL_SERVED",
+                f"the view {name!r} shows version {version}; switch to another version before it is dropped",
+            )
+        session.execute(f"DROP TABLE IF EXISTS {table_of(name, version)}")
+        if session.columns("hayase_read_models"):
+            session.execute("DELETE FROM hayase_read_models WHERE name = ? AND version = ?", (name, version))
+        if session.columns("hayase_offsets"):
+            session.execute("DELETE FROM hayase_offsets WHERE connector = ?", (table_of(name, version),))

@@ -1,0 +1,1 @@
+"""Sagas: steps with undo, retries, timeouts and a pivot."""

@@ -1,0 +1,311 @@
+"""The processor of a saga: takes starts, answers and orders, and sends the commands of its steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hayase.core.errors import HayaseError, TopologyError
+from hayase.core.records import Record
+from hayase.dsl.options.stores import Stores
+from hayase.patterns import cloud_events
+from hayase.patterns.aggregate_processor import Outgoing
+from hayase.patterns.command_reading import (
+    Envelope,
+    InvalidCommandError,
+    UnreadableCommandError,
+    command_headers,
+    read_command,
+    read_envelope,
+)
+from hayase.patterns.replies import Reply, Status, encode_reply
+from hayase.patterns.saga.answers import ANSWER
+from hayase.patterns.saga.definition import SagaState
+from hayase.patterns.saga.machine import SagaMachine
+from hayase.patterns.saga.rows import OPEN, Answer, CommandId, SagaRow, SagaRowSerde, StepRow, read_command_id
+from hayase.patterns.state_rows import time_and_rest, time_key
+from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
+from hayase.processor.metrics import Sensor
+from hayase.serde import Serdes
+from hayase.state.stores.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from hayase.patterns.saga.saga import Saga
+
+_LOG = logging.getLogger("hayase.patterns")
+
+_TIMER_INTERVAL = timedelta(milliseconds=500)
+_DUE_AT_ONCE = 10_000
+_MAX_BYTES = 900_000
+_TOLD = {"Started": "started", "Completed": "completed", "Cancelled": "cancelled", "Undoing": "undoing"}
+_COUNTED = (
+    *_TOLD.values(),
+    *("command", "timer", "timed-out", "late-success", "unknown-answer", "invalid", "cannot-send"),
+)
+_COUNTED_STEPS = {"StepTimedOut": "timed-out", "StepSucceededLate": "late-success"}
+Forwarded = Record[bytes, Outgoing]
+
+
+class SagaSupplier:
+    """Makes the processors of a saga, and brings its stores."""
+
+    def __init__(self, saga: Saga[Any]) -> None:
+        self.saga = saga
+
+    def __call__(self) -> SagaProcessor:
+        """A processor for one task."""
+        return SagaProcessor(self.saga)
+
+    def stores(self) -> list[StoreSpec]:
+        """Sagas, timers by due time, and how many sagas are open by version."""
+        raw, name = Serdes.bytes(), self.saga.name
+        return [
+            Stores.key_value_store(self.saga.state_store, Serdes.string(), SagaRowSerde()),
+            Stores.key_value_store(f"{name}-timers", raw, raw),
+            Stores.key_value_store(f"{name}-open", Serdes.string(), Serdes.integer()),
+        ]
+
+
+class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgoing]):
+    """Runs the sagas of one partition."""
+
+    def __init__(self, saga: Saga[Any]) -> None:
+        self._saga = saga
+        self._checked = False
+
+    def init(self, context: ProcessorContext[bytes, Outgoing]) -> None:
+        """See `Processor.init`."""
+        super().init(context)
+        name = self._saga.name
+        self._rows = context.get_state_store(self._saga.state_store)
+        self._timers = context.get_state_store(f"{name}-timers")
+        self._open = context.get_state_store(f"{name}-open")
+        metrics = context.metrics()
+        self._counted: dict[str, Sensor] = {
+            what: metrics.add_rate_total_sensor("saga", name, what) for what in _COUNTED
+        }
+        context.schedule(_TIMER_INTERVAL, PunctuationType.WALL_CLOCK_TIME, self._fire_due)
+
+    def process(self, record: Record[bytes | None, bytes | None]) -> None:
+        """Handle one answer or command."""
+        self._check_versions()
+        try:
+            envelope = read_envelope(record)
+        except UnreadableCommandError as error:
+            self._counted["invalid"].record()
+            _LOG.warning("a record in %s is left out: %s", self._saga.commands_topic, error.reason)
+            return
+        if envelope.type == ANSWER:
+            self._answered(envelope, record.value or b"")
+        else:
+            self._ordered(envelope, record.value)
+
+    def _answered(self, envelope: Envelope, value: bytes) -> None:
+        try:
+            answer = msgspec.json.decode(value, type=Answer)
+        except msgspec.MsgspecError:
+            self._counted["invalid"].record()
+            return
+        command, row = read_command_id(self._saga.name, answer.command_id), self._rows.get(envelope.aggregate_id)
+        if command is None or row is None:
+            self._counted["unknown-answer"].record()
+            return
+        self._change(row, answer.command_id, lambda machine: machine.answer(command, answer))
+
+    def _ordered(self, envelope: Envelope, value: bytes | None) -> None:
+        saga, row = self._saga, self._rows.get(envelope.aggregate_id)
+        try:
+            command = read_command(envelope, value, saga.command_types, saga.replies_topic, _MAX_BYTES)
+        except InvalidCommandError as error:
+            self._counted["invalid"].record()
+            self._reply(envelope, "invalid", error.reason, error.code)
+            return
+        if envelope.type in saga.data.types:
+            self._start(envelope, command, row)
+            return
+        if row is None:
+            self._reply(envelope, "rejected", "there is no such saga")
+            return
+        refused: list[str | None] = []
+
+        def ordered(machine: SagaMachine) -> None:
+            if envelope.type == "CancelSaga":
+                refused.append(machine.cancel(command.reason))
+            else:
+                refused.append(None if machine.retry() else "it waits for nothing")
+
+        self._change(row, envelope.command_id, ordered)
+        reason = refused[0]
+        self._reply(envelope, "accepted" if reason is None else "rejected", reason or "")
+
+    def _start(self, envelope: Envelope, data: Any, row: SagaRow | None) -> None:
+        saga, now_ms = self._saga, self.context.current_system_time_ms()
+        if row is not None:
+            same = row.start_id == envelope.command_id
+            self._reply(envelope, "accepted" if same else "rejected", "" if same else "the saga is there already")
+            return
+        definition = saga.definitions[saga.version]
+        json = msgspec.Raw(saga.data.encode(saga.data.name_of(data), data))
+        row = SagaRow(
+            id=envelope.aggregate_id,
+            version=saga.version,
+            status="running",
+            data=json,
+            correlation_id=envelope.correlation_id,
+            start_id=envelope.command_id,
+            started_ms=now_ms,
+            changed_ms=now_ms,
+            steps={name: StepRow() for name in definition.steps},
+        )
+        self._count_open(row.version, 1)
+        self._change(row, envelope.command_id, SagaMachine.start)
+        self._reply(envelope, "accepted")
+
+    def _change(self, row: SagaRow, cause: str, change: Callable[[SagaMachine], object]) -> None:
+        """Apply something to a saga, send what comes of it, and keep row and timers."""
+        now_ms = self.context.current_system_time_ms()
+        was_open, due = row.status in OPEN, {name: step.due_ms for name, step in row.steps.items()}
+        machine = SagaMachine(self._saga.name, self._saga.definitions[row.version], row, now_ms)
+        change(machine)
+        while (command := machine.next_send()) is not None:
+            self._send(row, machine, command, cause, now_ms)
+        for what, step, reason in machine.told:
+            self._tell(row, what, step, reason, cause, now_ms)
+        row.changed_ms = now_ms
+        self._rows.put(row.id, row)
+        for name, step_row in row.steps.items():
+            self._set_timer(row.id, name, due[name], step_row.due_ms)
+        is_open = row.status in OPEN
+        if was_open != is_open:
+            self._count_open(row.version, 1 if is_open else -1)
+        if not is_open:
+            self._timers.put(time_key(now_ms + self._saga.kept_ms, f"{row.id}\0"), b"")
+
+    def _send(self, row: SagaRow, machine: SagaMachine, command: CommandId, cause: str, now_ms: int) -> None:
+        step = self._saga.definitions[row.version].steps[command.step]
+        function = step.undo if command.undo else step.action
+        try:
+            assert function is not None  # a step without an undo has none that is sent
+            name = next(iter(self._saga.data.types))
+            made = function(SagaState(row.id, self._saga.data.decode(name, bytes(row.data))))
+            if made.topic != step.to.commands_topic:
+                raise TopologyError(
+                    "INVALID_SAGA",
+                    f"step {step.name!r} made a command for {made.topic!r}; its aggregate is {step.to.name!r}",
+                )
+        except Exception as error:  # actions and undos are the user's
+            reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+            _LOG.warning("saga %s %s: %s cannot be made: %s", self._saga.name, row.id, command.text(), reason)
+            self._counted["cannot-send"].record()
+            machine.could_not_send(command, reason)
+            return
+        machine.was_sent(command)
+        undone = CommandId(command.saga, command.saga_id, command.step, False, row.steps[command.step].attempt)
+        more: dict[str, str | int | None] = {
+            cloud_events.CAUSATION: cause,
+            cloud_events.CORRELATION: row.correlation_id,
+            cloud_events.UNDOES: undone.text() if command.undo else None,
+        }
+        headers = command_headers(made, command.text(), f"/{self._saga.name}", now_ms, more)
+        self._counted["command"].record()
+        sent = Record(made.aggregate_id.encode(), Outgoing(made.data, topic=made.topic), now_ms, headers)
+        self.context.forward(sent, f"{self._saga.name}-steps-sink")
+
+    def _set_timer(self, saga_id: str, step: str, before_ms: int, after_ms: int) -> None:
+        if before_ms == after_ms:
+            return
+        if before_ms:
+            self._timers.delete(time_key(before_ms, f"{saga_id}\0{step}"))
+        if after_ms:
+            self._timers.put(time_key(after_ms, f"{saga_id}\0{step}"), b"")
+
+    def _fire_due(self, now_ms: int) -> None:
+        self._check_versions()
+        due = []
+        for key, _ in self._timers.range(None, time_key(now_ms + 1, "")):
+            due.append(key)
+            if len(due) == _DUE_AT_ONCE:
+                break
+        for key in due:
+            due_ms, rest = time_and_rest(key)
+            saga_id, _, step = rest.rpartition("\0")
+            self._timers.delete(key)
+            row = self._rows.get(saga_id)
+            if row is None:
+                continue
+            if not step:
+                self._forget(row, now_ms)
+            elif row.steps[step].due_ms == due_ms:
+                self._counted["timer"].record()
+                row.steps[step].due_ms = 0
+                self._change(row, f"{self._saga.name}:{saga_id}:{step}:timer", _firing(step))
+
+    def _forget(self, row: SagaRow, now_ms: int) -> None:
+        if row.status not in OPEN and row.changed_ms + self._saga.kept_ms <= now_ms:
+            self._rows.delete(row.id)
+
+    def _tell(self, row: SagaRow, what: str, step: str, reason: str, cause: str, now_ms: int) -> None:
+        counted = _TOLD.get(what) or _COUNTED_STEPS.get(what)
+        if counted:
+            self._counted[counted].record()
+        data = {"step": step, "reason": reason, "status": row.status}
+        headers = cloud_events.to_headers({
+            cloud_events.ID: f"{row.id}/{now_ms}/{what}/{step}",
+            cloud_events.TYPE: what,
+            cloud_events.SOURCE: f"/{self._saga.name}",
+            cloud_events.SUBJECT: row.id,
+            cloud_events.TIME: cloud_events.time_text(now_ms),
+            cloud_events.CAUSATION: cause,
+            cloud_events.CORRELATION: row.correlation_id,
+            cloud_events.APPLICATION: self.context.application_id,
+        })  # fmt: skip
+        told: Forwarded = Record(row.id.encode(), Outgoing(msgspec.json.encode(data)), now_ms, headers)
+        self.context.forward(told, f"{self._saga.name}-events-sink")
+
+    def _reply(self, envelope: Envelope, status: Status, reason: str = "", code: str = "") -> None:
+        now_ms, name = self.context.current_system_time_ms(), self._saga.name
+        reply = Reply(
+            status=status,
+            aggregate=name,
+            aggregate_id=envelope.aggregate_id,
+            command_id=envelope.command_id,
+            command_type=envelope.type,
+            reason=reason,
+            code=code,
+        )
+        headers = cloud_events.to_headers({
+            cloud_events.ID: envelope.command_id,
+            cloud_events.TYPE: "Reply",
+            cloud_events.SOURCE: f"/{name}",
+            cloud_events.SUBJECT: envelope.aggregate_id,
+            cloud_events.TIME: cloud_events.time_text(now_ms),
+            cloud_events.CAUSATION: envelope.command_id,
+            cloud_events.CORRELATION: envelope.correlation_id,
+        })  # fmt: skip
+        value = Outgoing(encode_reply(reply), envelope.reply_partition)
+        self.context.forward(Record(envelope.command_id.encode(), value, now_ms, headers), f"{name}-replies-sink")
+
+    def _count_open(self, version: int, change: int) -> None:
+        self._open.put(str(version), (self._open.get(str(version)) or 0) + change)
+
+    def _check_versions(self) -> None:
+        """Refuse a program that does not have the definition of an open saga."""
+        if self._checked:
+            return
+        for version, count in list(self._open.all()):
+            if count and int(version) not in self._saga.definitions:
+                raise TopologyError(
+                    "SAGA_VERSION_MISSING",
+                    f"{count} open sagas of {self._saga.name!r} have version {version}, and the program has "
+                    f"{', '.join(map(str, sorted(self._saga.definitions)))}; give Saga the steps of that version: "
+                    f"earlier={{{version}: […]}}",
+                )
+        self._checked = True
+
+
+def _firing(step: str) -> Callable[[SagaMachine], None]:
+    return lambda machine: machine.fire(step)

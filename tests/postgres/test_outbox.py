@@ -1,0 +1,189 @@
+"""The outbox in both forms, and the inbox, on a real server: with random transactions that commit and roll back."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hayase.connect.worker import ConnectWorker
+from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.records import SourceRecord, TopicPartition
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig
+from hayase.patterns import inbox, outbox
+from hayase.patterns.inbox_records import create_inbox
+from hayase.testing.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+
+@dataclass
+class Captured:
+    cents: int
+
+
+def read(log: LogConfig, topic: str) -> list[SourceRecord]:
+    opened = open_log(log)
+    try:
+        info = opened.describe([topic]).get(topic)
+        if info is None:
+            return []
+        places = [TopicPartition(topic, number) for number in range(info.partitions)]
+        found: list[SourceRecord] = []
+        reader = opened.reader()
+        for place, end in opened.end_offsets(places).items():
+            for batch in reader.fetch(place, 0, end) if end else ():
+                found += [batch.record(row) for row in range(len(batch))]
+        reader.close()
+        return found
+    finally:
+        opened.close()
+
+
+Publish = Callable[..., str]
+Connector = Callable[[Mapping[str, str]], dict[str, str]]
+
+
+@pytest.mark.parametrize(
+    ("publish", "connector"),
+    [(outbox.publish, outbox.table_connector), (outbox.emit, outbox.message_connector)],
+    ids=["table", "messages"],
+)
+def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
+    publish: Publish, connector: Connector, postgres_server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    log = LogConfig("embedded", str(tmp_path / "log"))
+    config = connector(
+        {
+            **postgres_server.connector_config(database),
+            "topic.prefix": "pay",
+            "slot.name": f"slot_{database}",
+            "exactly.once.support": "required",
+        }
+    )
+    with postgres_server.connect(database) as connection:
+        outbox.create_table(connection)
+        outbox.create_publication(connection)
+        connection.execute("CREATE TABLE audit (place bigserial, key text, number int)")
+    with ConnectWorker(log, {"listeners": "http://127.0.0.1:0"}) as worker:
+        worker.herder.put_config("outbox", config)
+        deadline = time.monotonic() + 60
+        with postgres_server.connect(database) as connection:
+            while not connection.execute(
+                "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", (f"slot_{database}",)
+            ).fetchone():
+                assert time.monotonic() < deadline, worker.herder.status("outbox")
+                time.sleep(0.1)
+        threads = [
+            threading.Thread(target=_write, args=(postgres_server, database, publish, seed)) for seed in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        worker.herder.restart("outbox", include_tasks=True, only_failed=False)
+        for thread in threads:
+            thread.join()
+        with postgres_server.connect(database) as connection:
+            rows = connection.execute("SELECT key, number FROM audit ORDER BY place").fetchall()
+            assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+        deadline = time.monotonic() + 60
+        while len(read(log, "payments")) < len(rows) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(0.5)
+    records = read(log, "payments")
+    assert {dict(record.headers)["ce_type"] for record in records} == {b"Captured"}
+    for key in "abc":
+        wanted = [number for each, number in rows if each == key]
+        there = [json.loads(record.value or b"")["cents"] for record in records if record.key == key.encode()]
+        assert there == wanted
+
+
+def _write(server: PostgresServer, database: str, publish: Publish, seed: int) -> None:
+    chosen = random.Random(seed)
+    with server.connect(database, autocommit=False) as connection:
+        for step in range(30):
+            key = chosen.choice("abc")
+            # The lock makes the order of the audit that of the commits.
+            connection.execute("SELECT pg_advisory_xact_lock(1)")
+            for part in range(chosen.randint(1, 3)):
+                number = 10_000 * seed + 10 * step + part
+                publish(connection, "payments", key, Captured(number))
+                connection.execute("INSERT INTO audit (key, number) VALUES (%s, %s)", (key, number))
+            if chosen.random() < 0.3:
+                connection.rollback()
+            else:
+                connection.commit()
+
+
+@pytest.mark.parametrize("publish", [outbox.publish, outbox.emit])
+def test_a_connection_that_commits_each_statement_is_refused(
+    publish: Publish, postgres_server: PostgresServer, database: str
+) -> None:
+    with postgres_server.connect(database) as connection:
+        outbox.create_table(connection)
+        with pytest.raises(ConfigError, match="NO_TRANSACTION"):
+            publish(connection, "payments", "a", Captured(1))
+        with connection.transaction():
+            publish(connection, "payments", "a", Captured(1))
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "event"),
+    [("", "a", Captured(1)), ("t", "", Captured(1)), ("t", "a", 7), ("t", "a", {"x": object()})],
+)
+def test_what_is_no_event_is_refused_before_anything_is_written(
+    topic: str, key: str, event: object, postgres_server: PostgresServer, database: str
+) -> None:
+    with (
+        postgres_server.connect(database, autocommit=False) as connection,
+        pytest.raises(SerializationError, match="INVALID_EVENT"),
+    ):
+        outbox.publish(connection, topic, key, event)
+
+
+def test_a_record_counts_once_and_again_after_a_rollback(postgres_server: PostgresServer, database: str) -> None:
+    record = SourceRecord("t", 0, 7, 1, b"k", b"v", ())
+    with postgres_server.connect(database, autocommit=False) as connection:
+        create_inbox(connection)
+        connection.commit()
+        with inbox(connection, record) as new:
+            assert new
+        connection.rollback()
+        for expected in (True, False):
+            with inbox(connection, record) as new:
+                assert new is expected
+            connection.commit()
+        with inbox(connection, record, receiver="other") as new:
+            assert new
+
+
+def test_of_two_processes_with_one_record_the_second_waits_and_finds_it_noted(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    record = SourceRecord("t", 0, 7, 1, b"k", b"v", (("ce_id", b"17/1"), ("ce_source", b"/order")))
+    found: list[bool] = []
+
+    def second() -> None:
+        with psycopg.connect(postgres_server.dsn(database)) as connection, inbox(connection, record) as new:
+            found.append(new)
+
+    with postgres_server.connect(database, autocommit=False) as connection:
+        create_inbox(connection)
+        connection.commit()
+        with inbox(connection, record) as new:
+            assert new
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.3)
+        assert not found
+        connection.commit()
+        thread.join(10)
+    assert found == [False]

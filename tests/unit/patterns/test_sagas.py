@@ -1,0 +1,190 @@
+"""Sagas in the test driver: what is done, taken back, tried again and compensated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.patterns.sagas import PAY, RESERVE, SHIP, Checkout, Release, Reserve, checkout, driven
+
+from hayase import Serdes
+from hayase.core.errors import TopologyError
+from hayase.patterns import CancelSaga, RetrySaga, Saga, Step
+
+PAY_1, SHIP_1, UNPAY_1 = "checkout:17:pay:action:1", "checkout:17:ship:action:1", "checkout:17:pay:undo:1"
+
+
+def test_a_saga_whose_steps_succeed_completes_in_order() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        assert shop.sent("payments") == [PAY_1]
+        assert shop.sent("shipping") == []
+        shop.reply("payments", PAY_1, "accepted")
+        assert shop.sent("shipping") == [SHIP_1]
+        shop.reply("shipping", SHIP_1, "accepted")
+        assert (shop.row().status, shop.left()) == ("completed", 0)
+        assert shop.told() == ["Started", *["StepSucceeded"] * 3, "Completed"]
+
+
+def test_a_refusal_takes_back_what_was_done() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "rejected", "no money")
+        assert (shop.row().status, shop.row().reason, shop.left()) == ("cancelled", "pay: no money", 1)
+        assert shop.sent("payments") == [PAY_1]
+
+
+def test_a_refusal_of_the_first_step_takes_nothing_back() -> None:
+    with driven() as shop:
+        shop.stock("book", Reserve("x"), "x")
+        shop.send("17", Checkout("book"), "a")
+        assert (shop.row().status, shop.sent("payments"), shop.left()) == ("cancelled", [], 0)
+
+
+def test_without_an_answer_the_same_id_is_sent_again_and_then_undone() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.pass_time(10.5)
+        shop.pass_time(1.5)
+        assert shop.sent("payments") == [PAY_1, PAY_1]
+        shop.pass_time(10.5)
+        assert shop.sent("payments") == [UNPAY_1]
+        assert (shop.row().status, shop.left()) == ("undoing", 0)
+        shop.reply("payments", UNPAY_1, "accepted")
+        assert (shop.row().status, shop.left()) == ("cancelled", 1)
+
+
+def test_what_failed_is_sent_again_under_the_same_id() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "failed", "broken")
+        shop.pass_time(1.5)
+        assert shop.sent("payments") == [PAY_1, PAY_1]
+
+
+def test_an_undo_is_tried_until_it_succeeds_under_a_new_id_after_a_refusal() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.send("17", CancelSaga("changed my mind"), "b")
+        assert shop.sent("payments") == [PAY_1, UNPAY_1]
+        shop.reply("payments", UNPAY_1, "rejected", "not now")
+        shop.pass_time(1.5)
+        assert shop.sent("payments") == ["checkout:17:pay:undo:2"]
+        shop.pass_time(10.5)
+        shop.pass_time(60)
+        assert set(shop.sent("payments")) == {"checkout:17:pay:undo:2"}
+        shop.reply("payments", "checkout:17:pay:undo:2", "accepted")
+        assert shop.row().status == "cancelled"
+
+
+def test_a_success_that_comes_after_the_undo_is_compensated() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.send("17", CancelSaga(), "b")
+        shop.reply("payments", UNPAY_1, "accepted")
+        assert shop.row().status == "cancelled"
+        shop.reply("payments", PAY_1, "accepted")
+        assert shop.row().status == "undoing"
+        shop.reply("payments", "checkout:17:pay:undo:2", "accepted")
+        assert (shop.row().status, shop.left()) == ("cancelled", 1)
+
+
+def test_behind_the_pivot_a_refusal_is_tried_again_under_a_new_id() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "accepted")
+        shop.reply("shipping", SHIP_1, "rejected", "no truck")
+        shop.pass_time(1.5)
+        assert shop.sent("shipping") == [SHIP_1, "checkout:17:ship:action:2"]
+        shop.reply("shipping", "checkout:17:ship:action:2", "accepted")
+        assert shop.row().status == "completed"
+
+
+def test_behind_the_pivot_there_is_no_way_back() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "accepted")
+        shop.send("17", CancelSaga(), "b")
+        assert (shop.statuses(), shop.row().status) == (["accepted", "rejected"], "running")
+
+
+def test_a_repeated_start_and_repeated_answers_do_nothing() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.send("17", Checkout("book"), "a")
+        shop.send("17", Checkout("pen"), "b")
+        shop.reply("payments", PAY_1, "accepted")
+        shop.reply("payments", PAY_1, "accepted")
+        assert shop.statuses() == ["accepted", "accepted", "rejected"]
+        assert (shop.sent("payments"), shop.sent("shipping"), shop.left()) == ([PAY_1], [SHIP_1], 0)
+
+
+def test_retry_sends_at_once() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.send("17", RetrySaga(), "b")
+        assert shop.sent("payments") == [PAY_1, PAY_1]
+
+
+def test_a_saga_that_ended_is_forgotten_after_a_time() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "rejected")
+        shop.pass_time(8 * 24 * 3600)
+        assert shop.row() is None
+
+
+def test_an_action_that_arrives_after_its_undo_is_refused() -> None:
+    with driven() as shop:
+        shop.stock("book", Release("17"), "u", undoes="a")
+        shop.stock("book", Reserve("17"), "a")
+        assert shop.driver.store("stock-state").get("book") is None
+        shop.stock("book", Reserve("17"), "b")
+        assert shop.left() == 0
+
+
+def test_an_undo_that_decide_refuses_succeeds_only_where_nothing_was_done() -> None:
+    with driven() as shop:
+        replies: Any = shop.driver.create_output_topic("stock-replies", *_raw())
+        shop.stock("book", Reserve("17"), "a")
+        shop.stock("book", Release("18"), "u", undoes="a")
+        shop.stock("book", Release("18"), "v", undoes="never")
+        assert [_status(each) for each in replies.read_values_to_list()] == ["accepted", "rejected", "accepted"]
+
+
+def test_an_action_is_undone_once() -> None:
+    with driven() as shop:
+        shop.stock("book", Reserve("17"), "a")
+        shop.stock("book", Release("17"), "u", undoes="a")
+        shop.stock("book", Reserve("17"), "b")
+        shop.stock("book", Release("17"), "v", undoes="a")
+        assert shop.left() == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([], "no steps"),
+        ([RESERVE, RESERVE], "one name"),
+        ([SHIP, PAY], "'ship' has no undo"),
+        ([SHIP, RESERVE], "'ship' has no undo"),
+        ([[RESERVE, PAY]], "beside it"),
+        ([Step(name="s", to=RESERVE.to, action=RESERVE.action, success=[Release])], "does not emit"),
+    ],
+)
+def test_a_saga_that_could_get_stuck_is_refused_when_it_is_made(steps: Any, said: str) -> None:
+    with pytest.raises(TopologyError, match=said):
+        Saga("checkout", Checkout, steps)
+
+
+def test_a_saga_without_pivot_may_lack_the_undo_of_its_last_step() -> None:
+    assert checkout().definitions[1].pivot_group() == 1
+    assert Saga("two", Checkout, [RESERVE, SHIP]).definitions[1].pivot_group() == 1
+
+
+def _raw() -> tuple[Any, Any]:
+    return Serdes.bytes(), Serdes.bytes()
+
+
+def _status(value: bytes) -> str:
+    return value.decode().split('"status":"')[1].split('"')[0]
