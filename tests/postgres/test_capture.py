@@ -363,7 +363,7 @@ class TestValidation:
             connection.execute("ALTER TABLE logs REPLICA IDENTITY FULL")
             connection.execute("CREATE PUBLICATION dbz_publication FOR ALL TABLES")
             config = {**Capture(postgres_server, database).config, "exactly.once.support": "required"}
-            (error,) = self.errors(config)["exactly.once.support"]
+            (error,) = self.errors(config)["snapshot.mode"]
             assert not self.errors({**config, "snapshot.mode": "no_data"})
             assert not self.errors({**config, "exactly.once.support": "requested"})
             statement = 'ALTER TABLE "public"."logs" ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY'

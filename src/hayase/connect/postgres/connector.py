@@ -31,7 +31,7 @@ _KEYS = {
     "NO_PUBLICATION": "publication.name",
     "NO_TABLES": "table.include.list",
     "NO_REPLICA_IDENTITY": "table.include.list",
-    "SNAPSHOT_AT_LEAST_ONCE": "exactly.once.support",
+    "SNAPSHOT_AT_LEAST_ONCE": "snapshot.mode",
 }
 """Which key an error of the check belongs to."""
 
