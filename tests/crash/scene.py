@@ -229,7 +229,7 @@ class Scene:
         """Start with one failpoint that ends the application, and wait for that end."""
         started = self.start([failpoint])
         code = started.wait()
-        assert started.fired(failpoint), f"{failpoint}: not reached\n{started.said()}"
+        assert started.fired(failpoint), f"{failpoint}: not reached; exit code {code}\n{started.said()}"
         assert code != 0, f"{failpoint}: the application came to its end\n{started.said()}"
         return started
 

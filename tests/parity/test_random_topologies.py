@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ from tests.parity.traces import PLAIN, WIDE, Traces, digest
 
 FEW = 48
 FEW_IN_EVERY_WAY = 12  # a case takes seconds
+IN_EVERY_WAY = 1000  # of each generator
+PORTION = 200
 TOGETHER = 40
 APART = {
     PLAIN: frozenset({464, 583, 1371, 1372, 1945}),
@@ -88,6 +90,13 @@ def expect_the_same_in_one_and_in_three_slots(cases: Sequence[Case], chance: ran
 both = pytest.mark.parametrize("traces", [PLAIN, WIDE], ids=["plain", "wide"])
 
 
+def in_every_way(test: Callable[..., None]) -> Callable[..., None]:
+    """A slow test of the first 1,000 topologies of both generators, in portions that processes share."""
+    portions = [range(start, start + PORTION) for start in range(0, IN_EVERY_WAY, PORTION)]
+    test = pytest.mark.parametrize("seeds", portions, ids=lambda seeds: f"from-{seeds.start}")(both(test))
+    return pytest.mark.slow(pytest.mark.timeout(1800)(test))
+
+
 @both
 def test_some_random_topologies_come_out_in_both_forms_as_in_kafka_streams(traces: Traces) -> None:
     expect_what_kafka_streams_did(traces, range(FEW))
@@ -113,19 +122,15 @@ def test_random_topologies_come_out_in_both_forms_as_in_kafka_streams(traces: Tr
     expect_what_kafka_streams_did(traces, range(traces.count))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@both
-def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted(traces: Traces) -> None:
-    for number, cases in enumerate(groups(traces, range(traces.count))):
+@in_every_way
+def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted(traces: Traces, seeds: range) -> None:
+    for number, cases in enumerate(groups(traces, seeds), seeds.start):
         expect_the_same_cut_and_interrupted(cases, random.Random(number))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@both
-def test_random_topologies_come_to_the_same_in_one_and_in_three_slots(traces: Traces) -> None:
-    for number, cases in enumerate(groups(traces, range(traces.count))):
+@in_every_way
+def test_random_topologies_come_to_the_same_in_one_and_in_three_slots(traces: Traces, seeds: range) -> None:
+    for number, cases in enumerate(groups(traces, seeds), seeds.start):
         expect_the_same_in_one_and_in_three_slots(cases, random.Random(number))
 
 

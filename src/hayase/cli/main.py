@@ -10,24 +10,37 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from hayase.cli.app_commands import app_commands
-from hayase.cli.connect import connect
-from hayase.cli.connectors import connectors
-from hayase.cli.demo.command import demo
-from hayase.cli.describe import describe
-from hayase.cli.dev import dev
-from hayase.cli.events import events
-from hayase.cli.follow import follow
-from hayase.cli.run import run
-from hayase.cli.runtime import runtime_commands
-from hayase.cli.server import server
-from hayase.cli.sql_commands import sql
-from hayase.cli.state import state
-from hayase.cli.topics import topics
+from hayase.cli.deferred import Deferred, group_of
+from hayase.cli.extras import how_to_install
 from hayase.core.errors import HayaseError
+
+COMMANDS = (
+    Deferred("demo", "hayase.cli.demo.command", "demo", "Run the e-commerce example and show its result."),
+    Deferred("run", "hayase.cli.run", "run", "Run an application on Spark, here or on a cluster."),
+    Deferred("describe", "hayase.cli.describe", "describe", "Show a topology and the form each part runs in."),
+    Deferred("follow", "hayase.cli.follow", "follow", "Keep a copy of an application's stores up to date."),
+    Deferred("connect", "hayase.cli.connect", "connect", "Run connectors, with the REST interface of Kafka Connect."),
+    Deferred(
+        "app", "hayase.cli.app_commands", "app_commands", "Look after applications: list, status, pause, resume, reset."
+    ),
+    Deferred(
+        "connectors",
+        "hayase.cli.connectors",
+        "connectors",
+        "Connectors of a worker: list, create, pause, restart, offsets.",
+    ),
+    Deferred("events", "hayase.cli.events", "events", "Aggregates: list, show, verify, rebuild."),
+    Deferred("runtime", "hayase.cli.runtime", "runtime_commands", "Run many topologies in one Spark application."),
+    Deferred("server", "hayase.cli.server", "server", "KsqlDB's server: REST, pull and push queries."),
+    Deferred("sql", "hayase.cli.sql_commands", "sql", "KsqlDB's SQL: a shell, run, test."),
+    Deferred("state", "hayase.cli.state", "state", "Stores: list, get, scan, epochs, followers, migrate."),
+    Deferred("topics", "hayase.cli.topics", "topics", "Topics: create, list, alter, delete; produce and consume."),
+    Deferred("dev", "hayase.cli.dev", "dev", "For development: kafka, warm-up."),
+)
 
 app = typer.Typer(
     name="hayase",
+    cls=group_of(*COMMANDS),
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -55,22 +68,6 @@ def hayase(
 
     Begin with `hayase demo`. Every command has --help with examples.
     """
-
-
-app.command(short_help="Run the e-commerce example and show its result.")(demo)
-app.command(short_help="Run an application on Spark, here or on a cluster.")(run)
-app.command(short_help="Show a topology and the form each part runs in.")(describe)
-app.command(short_help="Keep a copy of an application's stores up to date.")(follow)
-app.command(short_help="Run connectors, with the REST interface of Kafka Connect.")(connect)
-app.add_typer(app_commands, name="app")
-app.add_typer(connectors, name="connectors")
-app.add_typer(events, name="events")
-app.add_typer(runtime_commands, name="runtime")
-app.add_typer(server, name="server")
-app.add_typer(sql, name="sql")
-app.add_typer(state, name="state")
-app.add_typer(topics, name="topics")
-app.add_typer(dev, name="dev")
 
 
 def run_cli(arguments: Sequence[str]) -> int:
@@ -108,6 +105,8 @@ def _help_hint(error: TyperException) -> str:
 def _one_line(error: Exception) -> str:
     if isinstance(error, HayaseError):
         text = f"{error.message}{f' ({error.where})' if error.where else ''} [{error.condition}]"
+    elif isinstance(error, ModuleNotFoundError) and (missing := how_to_install(error)) is not None:
+        text = f"{missing} [PACKAGE_MISSING]"
     else:
         text = f"{type(error).__name__}: {error} (`hayase --debug …` shows where)"
     text = " ".join(text.split())

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from hayase.cli.options import Config, ConfigFile, read_settings
-from hayase.cli.sql.command import ShellOptions, run_shell
 from hayase.cli.sql.output import OutputFormat
 from hayase.cli.sql_run import run
 from hayase.core.errors import ConfigError
@@ -71,6 +70,8 @@ def shell(
         echo "SELECT * FROM orders EMIT CHANGES LIMIT 3;" | hayase sql -s http://127.0.0.1:8088 --output json
     """
     if context.invoked_subcommand is None:
+        from hayase.cli.sql.command import ShellOptions, run_shell  # needs the extra `server`; run and test do not
+
         settings = read_settings(config, config_file) if server is None else {}
         run_shell(ShellOptions(server, user, password, execute or [], file, define or [], output_format, settings))
 

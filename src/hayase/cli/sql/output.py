@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hayase.cli.sql.tables import answer_lines
-from hayase.client.protocol import Header, Row
+
+if TYPE_CHECKING:  # the client needs an extra
+    from hayase.client.protocol import Header, Row
 
 _LEAST_WIDTH = 8
 _TOMBSTONE = "<TOMBSTONE>"
