@@ -1,4 +1,4 @@
-"""Slot producers, the protocol: who may write which bundle with which transactional id, and what is looked at first.
+"""Slot producers, the protocol: which transactional id may write a bundle, and what is looked at first.
 
 A model in the terms of `docs/decisions/20261125-slot-producers.md`, over the models of the object store (below the
 product's `S3Blobs`) and of the brokers. `Rules` says which of its steps are taken, so that each can be left out.
@@ -38,6 +38,8 @@ class Rules:
     all_earlier_are_fenced: bool = True
     moved_marker_is_left: bool = True
     markers_of_all_ids: bool = True
+    old_ids_are_taken_again: bool = True
+    going_back_looks_again: bool = True
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -150,6 +152,9 @@ class Publisher:
             earlier = self._assignments.earlier(number)
             self._fence(earlier, made)
             self._assignments.create(made)
+        given_back = any(not each.places for each in earlier)
+        if places and (all_anew or given_back):
+            self._take_over(places, always=given_back and self._rules.old_ids_are_taken_again)
         self._assignments.forget(earlier)
         return made
 
@@ -160,14 +165,18 @@ class Publisher:
         for id_ in sorted(lost):
             open_producer(self._clients, id_)
 
-    def take_over(self, bundles: Iterable[str]) -> None:
-        """Fence the ids that each bundle had of its own before there were assignments; for good.
+    def _take_over(self, bundles: Iterable[str], *, always: bool) -> None:
+        """Fence the ids that each bundle had of its own before there were assignments, permanently.
 
         In one transaction of the old id the bundle's last marker comes to the new topic, and a marker of an epoch that
         no writer of before will reach takes its place in the old one.
+
+        Args:
+            bundles: to take over.
+            always: also those whose marker says that they are; one that gives them back may be at work.
         """
         for bundle in bundles:
-            if last_markers(self._clients, OLD_MARKERS).get(bundle) == MOVED:
+            if not always and last_markers(self._clients, OLD_MARKERS).get(bundle) == MOVED:
                 continue
             producer = open_producer(self._clients, old_id(bundle))
             last = last_markers(self._clients, OLD_MARKERS).get(bundle, -1)
@@ -179,6 +188,24 @@ class Publisher:
                 send(producer, OLD_MARKERS, 0, bundle, MOVED)
             producer.commit_transaction(_OPEN_S)
 
+    def give_back(self, bundles: Iterable[str]) -> None:
+        """Let a release without assignments go on: each bundle's last marker comes back to where it looks.
+
+        Raises:
+            Superseded: a run with assignments has begun meanwhile.
+        """
+        made = self.change({}, all_anew=True)
+        for bundle in bundles:
+            producer = open_producer(self._clients, old_id(bundle))
+            if last_markers(self._clients, OLD_MARKERS).get(bundle) != MOVED:
+                continue
+            if self._rules.going_back_looks_again and self.newest().number != made.number:
+                raise Superseded
+            last = last_markers(self._clients, MARKERS).get(bundle, -1)
+            producer.begin_transaction()
+            send(producer, OLD_MARKERS, 0, bundle, last)
+            producer.commit_transaction(_OPEN_S)
+
 
 def old_id(bundle: str) -> str:
     """The id of a bundle before there were assignments."""
@@ -186,7 +213,7 @@ def old_id(bundle: str) -> str:
 
 
 def open_producer(clients: Clients, id_: str) -> ModelProducer:
-    """Take an id: who had it can no longer write, and what was open has ended."""
+    """Take an id: its producer of before can no longer write, and what that left open has ended."""
     producer = clients.producer({"transactional.id": id_, "transaction.timeout.ms": int(_OPEN_S * 1000)})
     producer.init_transactions(60.0)
     return producer
@@ -197,7 +224,7 @@ def send(producer: ModelProducer, topic: str, partition: int, bundle: str, epoch
 
 
 def marker_partition(clients: Clients, id_: str) -> int:
-    """Where the markers of an id are."""
+    """The partition of an id's markers."""
     return sum(id_.encode()) % len(clients.broker.topics[MARKERS].partitions)
 
 

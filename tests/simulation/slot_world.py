@@ -92,13 +92,14 @@ class _Run:
 
     def _run(self) -> None:
         blobs = self.world.blobs()
+        publisher = Publisher(blobs, self.world.clients, self.world.rules)
         try:
             if self._old:
+                if publisher.newest().places:
+                    publisher.give_back(_BUNDLES)
                 self._places = {bundle: Place(old_id(bundle), 0) for bundle in _BUNDLES}
             else:
-                publisher = Publisher(blobs, self.world.clients, self.world.rules)
                 self._assign(publisher, all_anew=True)
-                publisher.take_over(_BUNDLES)
             while not self.world.through():
                 if not self._old and self.world.sim.rng.random() < 0.4:
                     self._assign(publisher, all_anew=False)
@@ -131,11 +132,13 @@ class _Run:
         for id_, steps in by_id.items():
             self._worker(id_).mailbox.put((steps, replies))
         waiting = {step for steps in by_id.values() for step in steps}
-        # Who does not wait makes strays of those that are at work.
+        # A run that does not wait makes strays of those that are at work.
         deadline = sim.now + (_ANSWER_S if sim.rng.random() < self.world.patient else sim.rng.uniform(0.0, 0.1))
         while waiting and (answer := replies.take(max(0.0, deadline - sim.now))) is not None:
             step, outcome = answer
             waiting.discard(step)
+            if outcome == "given up" and self._old:
+                raise Superseded
             if outcome == "done":
                 blobs.put_if_absent(f"done/{step.bundle}/{step.epoch:06d}", b"")
         for id_ in {step.place.id for step in waiting}:
@@ -211,7 +214,7 @@ class SlotWorld:
         """Now and then another run begins, whether that before has ended or not."""
         alive = [run for run in self.runs if not run.ended and run.process.alive and not run.process.frozen]
         if not alive or (self.sim.now < _STRUCK_S and self.sim.rng.random() < 0.1):
-            old = self._upgrade and self.sim.now < 8.0
+            old = self._upgrade and self.sim.now < _STRUCK_S and (not self.runs or self.sim.rng.random() < 0.3)
             self.runs.append(_Run(self, len(self.runs), old=old))
         if not self.through():
             self.sim.at(2.0, self._keep_running)
