@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.postgres.capture import Capture, values
 
+from hayase import Consumed, Produced, Serdes, StreamsBuilder
 from hayase.connect.converters.json_converter import JsonConverter
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.postgres.connector import PostgresConnector
 from hayase.connect.postgres.replication import ReplicationConnection
 from hayase.connect.schema import validate_value
+from hayase.testing import TopologyTestDriver
 from hayase.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -149,6 +152,32 @@ def test_a_large_value_that_an_update_left_as_it_was_has_a_placeholder(
     first, second, third = values(capture.records)
     assert second["after"]["big"] == "__debezium_unavailable_value"
     assert third["after"]["big"] == first["after"]["big"] == third["before"]["big"]
+
+
+@pytest.mark.parametrize("form", ["rows", "columns"])
+def test_a_table_of_a_captured_topic_keeps_a_large_value(
+    form: str, postgres_server: PostgresServer, database: str
+) -> None:
+    capture = Capture(postgres_server, database, serialized=True)
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY, n int, big text, tags text[])")
+        connection.execute(f"INSERT INTO t SELECT 1, 0, b, ARRAY[b] FROM {BIG} AS large(b)")
+        capture.until_snapshot_is_done()
+        connection.execute("UPDATE t SET n = 1")
+        capture.until(2)
+    fields = {"id": pl.Int64, "n": pl.Int64, "big": pl.String, "tags": pl.List(pl.String)}
+    rows = Serdes.json(schema=fields)
+    builder = StreamsBuilder()
+    table = builder.table("shop.public.t", Consumed.with_(Serdes.string(), Serdes.debezium(rows)))
+    table.to_stream().to("rows", Produced.with_(Serdes.string(), rows))
+    with TopologyTestDriver(builder.build(), {"processing.form": form}) as driver:
+        source = driver.create_input_topic("shop.public.t", Serdes.string(), Serdes.bytes())
+        for record in capture.records:
+            source.pipe_input("1", json.dumps(record.value).encode())
+        sink = driver.create_output_topic("rows", Serdes.string(), rows)
+        first, second = (row for _, row in sink.read_key_values_to_list())
+    assert len(first["big"]) > 2000
+    assert second == {**first, "n": 1}
 
 
 def test_a_new_column_is_there_from_the_next_change_on(postgres_server: PostgresServer, database: str) -> None:

@@ -26,6 +26,7 @@ from hayase.dsl.time_fields import check_time_field
 from hayase.dsl.views import TableMaterialization
 from hayase.processor.api import ProcessorSupplier
 from hayase.serde import Serdes
+from hayase.serde.debezium_serde import DebeziumSerde
 from hayase.serde.faults import shown
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.add import global_table_of
@@ -121,12 +122,14 @@ class StreamsBuilder:
         options, store_options = self._table_options(topic, consumed, materialized, "table")
         graph = self._graph
         store, source, name = self._table_names(topic, options, store_options)
+        captured = isinstance(options.value_serde, DebeziumSerde)
+        if isinstance(options.value_serde, DebeziumSerde):
+            options = replace(options, value_serde=options.value_serde.reading_incomplete())
         graph.source(_source(source, topic, options))
         key, value = _known(options, source)
-        view = TableMaterialization(
-            graph, table_spec(store_options, store, key, value), None, keep=store_options.name is not None
-        )
-        graph.table_processor(name, source, TableSource, view)
+        keep = captured or store_options.name is not None  # values that an update does not send are in the store only
+        view = TableMaterialization(graph, table_spec(store_options, store, key, value), None, keep=keep)
+        graph.table_processor(name, source, lambda store: TableSource(store, completes=captured), view)
         return KTable(TableState(graph, name, key, value, view, store_options.name))
 
     @overload

@@ -12,9 +12,7 @@ from hayase.core.errors import SerializationError
 from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, refuse_bytes
 from hayase.serde.protocol import ColumnCodec, Decoded, Schema, Serde, Side
-
-UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands for a large value that an update left as it was."""
+from hayase.serde.unavailable import UNAVAILABLE, may_be_incomplete
 
 
 class _Event(msgspec.Struct):
@@ -33,11 +31,14 @@ class DebeziumSerde(Serde[T]):
 
     Reads events with and without schemas (`value.converter.schemas.enable`). Written values are events of updates.
 
-    A row that holds `__debezium_unavailable_value` is refused: the event does not have a large value that the update
-    left as it was. `ALTER TABLE … REPLICA IDENTITY FULL` makes the database send it.
+    A row that holds `__debezium_unavailable_value` does not have a large value that the update left as it was. A table
+    (`builder.table`) keeps the value of the row before, and has its rows in a store for that; an update without a row
+    before it goes to the processing exception handler. In streams and global tables such a row is refused: `ALTER
+    TABLE … REPLICA IDENTITY FULL` makes the database send the value.
 
     Args:
         inner: the serde of the row, in JSON.
+        incomplete: whether rows that hold the placeholder are read as they are.
 
     Example:
         >>> from hayase import Serdes
@@ -48,16 +49,21 @@ class DebeziumSerde(Serde[T]):
         True
     """
 
-    def __init__(self, inner: Serde[T]) -> None:
+    def __init__(self, inner: Serde[T], *, incomplete: bool = False) -> None:
         self._inner = inner
+        self._incomplete = incomplete
+
+    def reading_incomplete(self) -> DebeziumSerde[T]:
+        """The serde for readers that complete rows themselves."""
+        return DebeziumSerde(self._inner, incomplete=True)
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> DebeziumSerde[T]:
         """The serde with the inner serde for that topic."""
-        return DebeziumSerde(self._inner.for_topic(topic, side, settings))
+        return DebeziumSerde(self._inner.for_topic(topic, side, settings), incomplete=self._incomplete)
 
     def map_inner(self, replace: Callable[[Serde], Serde]) -> DebeziumSerde[T]:
         """The serde with another serde of the row."""
-        return DebeziumSerde(replace(self._inner))
+        return DebeziumSerde(replace(self._inner), incomplete=self._incomplete)
 
     def row(self, data: bytes | None) -> bytes | None:
         """The JSON of the row that an event leaves; `None`: it is deleted.
@@ -76,7 +82,7 @@ class DebeziumSerde(Serde[T]):
         if event.op is None:
             raise refuse_bytes(self, data, "events of Debezium in JSON, with the field op")
         row = bytes(event.after)
-        if UNAVAILABLE.encode() in row:
+        if not self._incomplete and may_be_incomplete(row):
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",
                 f"the event has {UNAVAILABLE} instead of a large value that the update left as it was: run ALTER TABLE "

@@ -14,7 +14,9 @@ from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, Compi
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext, RowNode, TableEmitter, TableRows
 from hayase.kernel.table.table_rows import StoredRows
+from hayase.kernel.table.unavailable_columns import completed, no_row_before
 from hayase.kernel.table.versioned_rows import VersionedRows, rows_of
+from hayase.serde.unavailable import unavailable_fields, with_fields_of
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSource
 
@@ -30,6 +32,7 @@ class TableSourceRows(RowNode):
     def __init__(self, node: ProcessorNode, operator: TableSource, ctx: RowContext) -> None:
         super().__init__(ctx)
         self._rows: StoredRows | VersionedRows | None = None
+        self._completes = operator.completes
         store = operator.store
         if store is None:
             return
@@ -44,6 +47,12 @@ class TableSourceRows(RowNode):
         if key is None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
+        if self._completes and value is not None and (names := unavailable_fields(value)):
+            before = None if self._rows is None else self._rows.value(key)
+            if before is None:
+                raise no_row_before()
+            value = with_fields_of(value, before, names)
+            record = record.with_value(value)
         if self._rows is None:
             self.ctx.forward(record.with_value(Change(value)))
             return
@@ -65,9 +74,10 @@ class TableSourceRows(RowNode):
 class TableSourceColumns(ColumnNode):
     """TableSource in column form; `table` is `None` if the rows are not needed."""
 
-    def __init__(self, name: str, output: EdgeSchema, table: StoredTable | None) -> None:
+    def __init__(self, name: str, output: EdgeSchema, table: StoredTable | None, *, completes: bool = False) -> None:
         super().__init__(name, output)
         self._table = table
+        self._completes = completes
         self._rows: TableColumns | None = None
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
@@ -77,6 +87,8 @@ class TableSourceColumns(ColumnNode):
         if dropped:
             ctx.metrics.add(DROPPED_RECORDS, self.name, dropped)
             frame = frame.filter(pl.col(KEY).is_not_null())
+        if self._completes:
+            frame = completed(frame, self.output.value, self._table, ctx)
         if self._table is None:
             return frame
         sent, self._rows = self._table.run(frame, ctx)
@@ -96,6 +108,6 @@ def table_source_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx:
     old_values = operator.old_values and operator.store is not None
     output = dataclasses.replace(edge, table=True, old_values=old_values)
     if operator.store is None:
-        return TableSourceColumns(node.name, output, None)
+        return TableSourceColumns(node.name, output, None, completes=operator.completes)
     table = StoredTable.compile(node.name, operator.store, edge, ctx, old_values=old_values)
-    return None if table is None else TableSourceColumns(node.name, output, table)
+    return None if table is None else TableSourceColumns(node.name, output, table, completes=operator.completes)

@@ -17,10 +17,12 @@ class TableSource(Operator):
     """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if the rows are not needed.
 
     Null keys are dropped and counted. `old_values`: a node downstream wants the old value.
+    `completes`: updates may lack large values (`UNAVAILABLE`), which are those of the row before.
     """
 
     store: str | None
     old_values: bool = False
+    completes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
