@@ -32,6 +32,7 @@ COMMANDS = (
     Deferred("events", "hayase.cli.events", "events", "Aggregates: list, show, replay, verify, rebuild, erase."),
     Deferred("read-models", "hayase.cli.read_models", "read_models", "Read models: run, status, switch, verify, drop."),
     Deferred("runtime", "hayase.cli.runtime", "runtime_commands", "Run many topologies in one Spark application."),
+    Deferred("saga", "hayase.cli.sagas", "sagas", "Sagas: list, show, retry, cancel."),
     Deferred("server", "hayase.cli.server", "server", "KsqlDB's server: REST, pull and push queries."),
     Deferred("sql", "hayase.cli.sql_commands", "sql", "KsqlDB's SQL: a shell, run, test."),
     Deferred("state", "hayase.cli.state", "state", "Stores: list, get, scan, epochs, followers, migrate."),

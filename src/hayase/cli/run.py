@@ -18,7 +18,7 @@ from hayase.cli.progress import PlainProgress, dropped_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
-from hayase.patterns.app import PatternsApp, aggregates_of
+from hayase.patterns.app import PatternsApp, aggregates_of, sagas_of
 
 _PROGRESS_EVERY_S = 5.0
 _EXIT_MID_EPOCH = 3
@@ -113,7 +113,8 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
 
 def _application(loaded: Loaded, settings: dict[str, object], topics: dict[str, object]) -> StreamsApp:
     if not isinstance(loaded.target, StreamsApp):
-        kind = PatternsApp if aggregates_of(loaded.target) else StreamsApp  # the former makes topics of aggregates
+        patterns = aggregates_of(loaded.target) or sagas_of(loaded.target)
+        kind = PatternsApp if patterns else StreamsApp  # the former makes topics of aggregates and sagas
         return kind(loaded.target, streams_config(loaded, {**topics, **settings}))
     settings_of(loaded, settings)
     return loaded.target

@@ -9,7 +9,7 @@ from typing import Any, overload
 from hayase.app.app import StreamsApp
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import CheckpointError, ConfigError, LogError, TopologyError
+from hayase.core.errors import CheckpointError, ConfigError, LogError, StateError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.log.open import open_log
@@ -23,6 +23,7 @@ from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
+from hayase.patterns.saga.definition import check_versions
 from hayase.patterns.saga.processor import SagaSupplier
 from hayase.patterns.saga.saga import Saga
 from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
@@ -80,6 +81,7 @@ class PatternsApp(StreamsApp):
             HayaseError: what `create_topics` and `StreamsApp.start` raise.
         """
         self.create_topics()
+        self.check_sagas()
         with _naming_rebuild(self.aggregates):
             super().start()
         for runner in self.read_models.values():
@@ -94,8 +96,24 @@ class PatternsApp(StreamsApp):
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""
         self.create_topics()
+        self.check_sagas()
         with _naming_rebuild(self.aggregates):
             super().start_to_end()
+
+    def check_sagas(self) -> None:
+        """Check, where the state of the application can be read here, that the program has all versions of open sagas.
+
+        Elsewhere they are checked when the first task of a saga runs.
+
+        Raises:
+            TopologyError: `SAGA_VERSION_MISSING`.
+        """
+        for saga in self.sagas.values():
+            try:
+                rows = self.store(saga.open_store).all().rows
+            except (StateError, CheckpointError):  # it never started, or its state is on other machines
+                continue
+            check_versions(saga.name, saga.definitions, ((row.key, row.value) for row in rows))
 
     def create_topics(self) -> None:
         """Make the topics of the aggregates that are not there, and check those that are.
@@ -229,6 +247,18 @@ def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name:
         known = ", ".join(sorted(aggregates)) or "none"
         raise TopologyError("UNKNOWN_AGGREGATE", f"the topology has no aggregate {name!r}; it has: {known}")
     return aggregates[name]
+
+
+def saga_named(sagas: Mapping[str, Saga[Any]], name: str) -> Saga[Any]:
+    """The saga of that name.
+
+    Raises:
+        TopologyError: `UNKNOWN_SAGA`.
+    """
+    if name not in sagas:
+        known = ", ".join(sorted(sagas)) or "none"
+        raise TopologyError("UNKNOWN_SAGA", f"the topology has no saga {name!r}; it has: {known}")
+    return sagas[name]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,8 @@ from typing import Any
 from tests.unit.patterns.shop import order_aggregate, topology_of
 from tests.unit.query.local_app import LocalApp
 
+from hayase.topology.topology import Topology
+
 order = order_aggregate()
 topology = topology_of(order)
 
@@ -16,11 +18,18 @@ topology = topology_of(order)
 class LocalOrders:
     """An application that takes an epoch whenever something was sent, in a thread of its own."""
 
-    def __init__(self, folder: Path, partitions: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        partitions: int = 2,
+        topology: Topology = topology,
+        topics: tuple[str, ...] = order.topics,
+        events: str = "order-events",
+    ) -> None:
         self.app = LocalApp(folder, topology, partitions=partitions)
-        for name in sorted({*order.topics} - {*self.app.counts}):
+        for name in sorted({*topics} - {*self.app.counts}):
             self.app.log.create_topic(name, partitions)
-        self.app.log.alter_topic_config("order-events", {"retention.ms": "-1"})
+        self.app.log.alter_topic_config(events, {"retention.ms": "-1"})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 

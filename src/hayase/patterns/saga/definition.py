@@ -175,6 +175,29 @@ def _check_step(saga: str, step: Step) -> None:
             )
 
 
+def check_versions(saga: str, known: Iterable[int], open_sagas: Iterable[tuple[str, int]]) -> None:
+    """Refuse a program that does not have the definition of an open saga.
+
+    Args:
+        saga: its name.
+        known: versions that the program has.
+        open_sagas: how many are open by version, in any number of partitions.
+
+    Raises:
+        TopologyError: `SAGA_VERSION_MISSING`.
+    """
+    known, missing = sorted(known), dict[int, int]()
+    for version, count in open_sagas:
+        if count and int(version) not in known:
+            missing[int(version)] = missing.get(int(version), 0) + count
+    for number, count in missing.items():
+        raise TopologyError(
+            "SAGA_VERSION_MISSING",
+            f"{count} open sagas of {saga!r} have version {number}, and the program has "
+            f"{', '.join(map(str, known))}; give Saga the steps of that version: earlier={{{number}: […]}}",
+        )
+
+
 def answer_types(definitions: Iterable[SagaDefinition]) -> dict[str, set[str]]:
     """Names of the events that answer steps, by aggregate; aggregates that only reply have an empty set."""
     found: dict[str, set[str]] = {}

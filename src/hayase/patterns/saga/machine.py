@@ -12,7 +12,7 @@ _SENT_AND_NOT_REFUSED = ("done", "given-up")
 
 
 class SagaMachine:
-    """Applies one answer, timer or order to one saga; what is to be sent and told is collected.
+    """Applies one answer, timer or order to one saga; what is to be sent and reported is collected.
 
     Args:
         saga: its name.
@@ -28,7 +28,7 @@ class SagaMachine:
         self._now_ms = now_ms
         self.sends: list[CommandId] = []
         """Commands to be sent now, in order."""
-        self.told: list[tuple[str, str, str]] = []
+        self.reported: list[tuple[str, str, str]] = []
         """What happened: (type, step, reason)."""
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class SagaMachine:
         return bool(waiting)
 
     def next_send(self) -> CommandId | None:
-        """The next command that is still to be sent; `None`: there is no more."""
+        """The next command that is still to be sent; `None`: none is left."""
         while self.sends:
             command = self.sends.pop(0)
             row = self._row.steps[command.step]
@@ -212,13 +212,13 @@ class SagaMachine:
         number = row.undo_attempt if undo else row.attempt
         self.sends.append(CommandId(self._saga, self._row.id, step.name, undo, number))
 
-    def _end(self, status: str, told: str) -> None:
+    def _end(self, status: str, reported: str) -> None:
         if self._row.status in OPEN:
             self._row.status = "completed" if status == "completed" else "cancelled"
-            self._tell(told, reason=self._row.reason)
+            self._tell(reported, reason=self._row.reason)
 
     def _tell(self, what: str, step: str = "", reason: str = "") -> None:
-        self.told.append((what, step, reason))
+        self.reported.append((what, step, reason))
 
 
 def outcome_of(step: Step, command: CommandId, answer: Answer) -> Outcome | None:

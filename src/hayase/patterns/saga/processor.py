@@ -24,7 +24,7 @@ from hayase.patterns.command_reading import (
 )
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
-from hayase.patterns.saga.definition import SagaState
+from hayase.patterns.saga.definition import SagaState, check_versions
 from hayase.patterns.saga.machine import SagaMachine
 from hayase.patterns.saga.rows import OPEN, Answer, CommandId, SagaRow, SagaRowSerde, StepRow, read_command_id
 from hayase.patterns.state_rows import time_and_rest, time_key
@@ -41,9 +41,9 @@ _LOG = logging.getLogger("hayase.patterns")
 _TIMER_INTERVAL = timedelta(milliseconds=500)
 _DUE_AT_ONCE = 10_000
 _MAX_BYTES = 900_000
-_TOLD = {"Started": "started", "Completed": "completed", "Cancelled": "cancelled", "Undoing": "undoing"}
+_REPORTED = {"Started": "started", "Completed": "completed", "Cancelled": "cancelled", "Undoing": "undoing"}
 _COUNTED = (
-    *_TOLD.values(),
+    *_REPORTED.values(),
     *("command", "timer", "timed-out", "late-success", "unknown-answer", "invalid", "cannot-send"),
 )
 _COUNTED_STEPS = {"StepTimedOut": "timed-out", "StepSucceededLate": "late-success"}
@@ -66,7 +66,7 @@ class SagaSupplier:
         return [
             Stores.key_value_store(self.saga.state_store, Serdes.string(), SagaRowSerde()),
             Stores.key_value_store(f"{name}-timers", raw, raw),
-            Stores.key_value_store(f"{name}-open", Serdes.string(), Serdes.integer()),
+            Stores.key_value_store(self.saga.open_store, Serdes.string(), Serdes.integer()),
         ]
 
 
@@ -83,7 +83,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         name = self._saga.name
         self._rows = context.get_state_store(self._saga.state_store)
         self._timers = context.get_state_store(f"{name}-timers")
-        self._open = context.get_state_store(f"{name}-open")
+        self._open = context.get_state_store(self._saga.open_store)
         metrics = context.metrics()
         self._counted: dict[str, Sensor] = {
             what: metrics.add_rate_total_sensor("saga", name, what) for what in _COUNTED
@@ -173,7 +173,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         change(machine)
         while (command := machine.next_send()) is not None:
             self._send(row, machine, command, cause, now_ms)
-        for what, step, reason in machine.told:
+        for what, step, reason in machine.reported:
             self._tell(row, what, step, reason, cause, now_ms)
         row.changed_ms = now_ms
         self._rows.put(row.id, row)
@@ -249,7 +249,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             self._rows.delete(row.id)
 
     def _tell(self, row: SagaRow, what: str, step: str, reason: str, cause: str, now_ms: int) -> None:
-        counted = _TOLD.get(what) or _COUNTED_STEPS.get(what)
+        counted = _REPORTED.get(what) or _COUNTED_STEPS.get(what)
         if counted:
             self._counted[counted].record()
         data = {"step": step, "reason": reason, "status": row.status}
@@ -263,8 +263,8 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             cloud_events.CORRELATION: row.correlation_id,
             cloud_events.APPLICATION: self.context.application_id,
         })  # fmt: skip
-        told: Forwarded = Record(row.id.encode(), Outgoing(msgspec.json.encode(data)), now_ms, headers)
-        self.context.forward(told, f"{self._saga.name}-events-sink")
+        reported: Forwarded = Record(row.id.encode(), Outgoing(msgspec.json.encode(data)), now_ms, headers)
+        self.context.forward(reported, f"{self._saga.name}-events-sink")
 
     def _reply(self, envelope: Envelope, status: Status, reason: str = "", code: str = "") -> None:
         now_ms, name = self.context.current_system_time_ms(), self._saga.name
@@ -296,14 +296,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         """Refuse a program that does not have the definition of an open saga."""
         if self._checked:
             return
-        for version, count in list(self._open.all()):
-            if count and int(version) not in self._saga.definitions:
-                raise TopologyError(
-                    "SAGA_VERSION_MISSING",
-                    f"{count} open sagas of {self._saga.name!r} have version {version}, and the program has "
-                    f"{', '.join(map(str, sorted(self._saga.definitions)))}; give Saga the steps of that version: "
-                    f"earlier={{{version}: […]}}",
-                )
+        check_versions(self._saga.name, self._saga.definitions, self._open.all())
         self._checked = True
 
 

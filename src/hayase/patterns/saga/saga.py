@@ -91,7 +91,7 @@ class Saga(CommandTarget[Any], Generic[D]):
             number: definition_of(name, number, each) for number, each in {**(earlier or {}), version: steps}.items()
         }
         self.kept_ms = kept // timedelta(milliseconds=1)
-        self.state_store = f"{name}-state"
+        self.state_store, self.open_store = f"{name}-state", f"{name}-open"
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -110,7 +110,8 @@ class JsonRowsCodec(ColumnCodec):
         """Columns, the rows that have to be read the long way, and which are null."""
         texts: Sequence[Any] = [b"null" if text is None else text for text in values] if None in values else values
         respelled = twin.respelled or bool(twin.respelled_inside)
-        twins, failed = _strictly(twin, texts) if respelled else None, []
+        twins = _strictly(twin, texts) if respelled else None
+        failed: list[tuple[int, Exception]] = []
         decided = twins is not None
         if twins is None:
             twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,35 @@
+"""Sagas, run epoch by epoch in this process: the program that commands load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.patterns.local_orders import LocalOrders
+from tests.unit.patterns.sagas import STOCK, checkout
+
+from hayase import StreamsBuilder
+from hayase.topology.topology import Topology
+
+saga = checkout()
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    STOCK.add_to(builder)
+    saga.add_to(builder)
+    return builder.build()
+
+
+topology = _topology()
+
+
+class LocalSagas(LocalOrders):
+    """An application with a saga that takes an epoch whenever something was sent, in a thread of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        topics = (*STOCK.topics, *saga.topics, *_others())
+        super().__init__(folder, topology=topology, topics=topics, events="stock-events")
+
+
+def _others() -> tuple[str, ...]:
+    return tuple(f"{name}-{kind}" for name in ("payments", "shipping") for kind in ("commands", "events", "replies"))
