@@ -37,6 +37,8 @@ def main() -> None:
             "server",
             "--extra",
             "postgres",
+            "--extra",
+            "personal",
         ]
         groups = [*extras, "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)

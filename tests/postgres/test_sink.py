@@ -186,3 +186,14 @@ def test_tables_are_copied_from_one_database_to_another(
         assert len(target.rows()) == 20
         ((at,),) = target.rows("SELECT at FROM users WHERE id = 99")
         assert at == dt.datetime(2024, 2, 3, 4, 5, 6, 700000, tzinfo=dt.UTC)
+
+
+def test_a_schema_of_any_name_holds_the_tables_and_sets_nothing_else(target: Target) -> None:
+    schema = 'my "sales" -c work_mem=64kB \\'
+    quoted = '"' + schema.replace('"', '""') + '"'
+    with target.server.connect(target.database) as connection:
+        connection.execute(f"CREATE SCHEMA {quoted}")
+    target.send((None, {"id": 1}))
+    with target.sink(connection_schema=schema) as sink:
+        sink.run_to_end()
+    assert target.rows(f"SELECT id FROM {quoted}.users") == [(1,)]

@@ -81,7 +81,8 @@ class ConnectedRunner:
         """See `QueryRunner.restart`; connectors that did not fail go on."""
         self._stop_error = None
         self._connectors.restart_failed()
-        self._connectors.start(sources=True)
+        if self._waits_for_sources or not self._bounded:  # else the sources have been at their ends
+            self._connectors.start(sources=True)
         if self._waits_for_sources:
             return
         self._inner.restart()

@@ -10,7 +10,6 @@ EXTRA_OF = {
     "grpc_tools": "schema-registry",
     "h2": "server",
     "httpx2": "server",
-    "hypercorn": "server",
     "psycopg": "postgres",
     "pydantic": "pydantic",
     "pyruhvro": "schema-registry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,9 @@ from hayase.core.logs import configure_logging
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log_of_user
 
+_SWITCH_S = 0.0005
+"""How long a thread that computes keeps another one waiting: a request passes between threads several times, each time
+behind all that compute, and Python's 5 ms would add up to more than a look-up may take."""
 _HELP = "KsqlDB's server: REST, pull and push queries."
 
 server = typer.Typer(invoke_without_command=True, help=_HELP, rich_markup_mode=None)
@@ -146,6 +150,7 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
     config = StreamsConfig(settings.runtime)
     if config.log_format is None:
         configure_logging(form="text", level=config.log_level or "WARNING", secrets=config.secrets)
+    sys.setswitchinterval(_SWITCH_S)
     context = open_server(settings, registry_with(functions))
     try:
         with StopRequest() as stop:

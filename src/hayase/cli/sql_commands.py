@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hayase.cli.migrate.command import migrate
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.sql.output import OutputFormat
 from hayase.cli.sql_run import run
@@ -77,6 +78,7 @@ def shell(
 
 
 sql.command(short_help="Run a script as a program on Spark.")(run)
+sql.add_typer(migrate, name="migrate")
 
 
 @sql.command("test", short_help="Run the tests of .sql files in this process.")

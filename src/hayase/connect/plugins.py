@@ -79,6 +79,12 @@ SINKS: Mapping[str, str] = {
     "hayase.SqliteSinkConnector": f"{_HERE}sql.sqlite_sink:SqliteSinkConnector",
 }
 """Built-in sink connectors."""
+_EXTRAS: Mapping[str, tuple[str, str]] = {
+    f"{_HERE}postgres.": ("psycopg", "postgres"),
+    f"{_HERE}sql.postgres_sink": ("psycopg", "postgres"),
+    f"{_HERE}http.webhook_source": ("starlette", "server"),
+}
+"""Modules of built-in connectors that need a package which the core does not: the package, and the extra with it."""
 _HEADER_CONVERTERS = (
     "org.apache.kafka.connect.json.JsonConverter",
     "org.apache.kafka.connect.storage.SimpleHeaderConverter",
@@ -109,8 +115,18 @@ class Plugin:
         return simple, simple.removesuffix(_WORDS[self.kind])
 
     def load(self) -> type[Versioned]:
-        """The class."""
+        """The class.
+
+        Raises:
+            ConfigError: `PACKAGE_MISSING`: a package that it needs is not installed.
+        """
         module, _, name = self.target.partition(":")
+        for prefix, (package, extra) in _EXTRAS.items():
+            if module.startswith(prefix) and importlib.util.find_spec(package) is None:
+                raise ConfigError(
+                    "PACKAGE_MISSING",
+                    f"{self.name} needs the package {package}, which is not installed: pip install 'hayase[{extra}]'",
+                )
         loaded = getattr(importlib.import_module(module), name)
         assert isinstance(loaded, type) and issubclass(loaded, Versioned), self.target
         return loaded

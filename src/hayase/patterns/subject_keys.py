@@ -87,7 +87,7 @@ class SubjectKeys:
             import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
         except ModuleNotFoundError as error:
             raise ConfigError(
-                "PACKAGE_MISSING", "personal fields need the package cryptography: pip install hayase[personal]"
+                "PACKAGE_MISSING", "personal fields need the package cryptography: pip install 'hayase[personal]'"
             ) from error
         if not isinstance(topic, str) or not topic:
             raise TopologyError("INVALID_NAME", f"{topic!r} cannot name the topic of keys; give a text")

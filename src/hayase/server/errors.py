@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hayase.core.errors import HayaseError
 from hayase.sql.errors import SqlError
 
@@ -23,6 +25,9 @@ SERVER_ERROR = 50000
 CATCH_UP_TIMEOUT = 50301
 NOT_READY = 50302
 SHUTTING_DOWN = 50303
+
+BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading a text that is no JSON, or that nests too deeply, raises."""
 
 
 class RequestError(HayaseError):

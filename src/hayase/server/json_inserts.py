@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from hayase.core.errors import HayaseError
 from hayase.server.context import ServerContext
-from hayase.server.errors import BAD_REQUEST, RequestError
+from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.catalog.sources import ROWTIME, DataSource
 from hayase.sql.errors import SqlError
@@ -57,7 +55,7 @@ class RowInserts:
         """
         try:
             row = DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except BAD_JSON as error:
             raise _bad("BAD_REQUEST", f"Invalid JSON in inserts stream: {error}") from error
         if not isinstance(row, dict):
             raise _bad("BAD_REQUEST", "Invalid JSON in inserts stream: a row is an object")

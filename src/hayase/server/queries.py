@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from hayase.server.limits import PullLimits
 from hayase.server.pull.prepared import PreparedLookups, StatementShape
-from hayase.server.pull.start import answer_lookup, start_adhoc, start_pull
+from hayase.server.pull.start import answer_key, start_adhoc, start_pull
 from hayase.server.pull.table import TablePull
 from hayase.server.push.query import PushRows, ShownTopology, begins_at, run_settings
 from hayase.server.push.running import PushQueries
@@ -56,10 +56,10 @@ async def start_query(
         StatementError: the statement is no SELECT, breaks a rule, or there are too many queries.
     """
     shape = None if variables else StatementShape.of(text, overrides)
-    if shape is not None and (pull := prepared.find(shape, services)) is not None:
+    if shape is not None and (found := prepared.find(shape, services)) is not None:
         release = limits.enter()
         try:
-            return answer_lookup(pull, services, release)
+            return answer_key(*found, services, release)
         except BaseException:
             release()
             raise

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
-from granian.constants import Interfaces
-from granian.server.embed import Server
 from starlette.types import ASGIApp
 
+from hayase.core.asgi_thread import AsgiThread, TlsFiles
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.server.context import ServerContext
 from hayase.server.http.app import make_app
 from hayase.server.settings import ServerSettings
 
-_START_S = 30.0
-_POLL_S = 0.02
+_GRACE_S = 30.0
+"""For requests at work when the server stops."""
 _THREADS = 32
 """For what waits for the log or reads state: scans, inserts, the starts and ends of queries."""
 
@@ -30,45 +25,38 @@ class HttpServer:
     Args:
         app: the ASGI application.
         settings: where it listens, and the files of TLS.
-
-    Raises:
-        ConfigError: `PORT_IN_USE`.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.url = settings.listener.url
         self._app = app
         self._settings = settings
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: Server | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="hayase-http", daemon=True)
+        self._thread: AsgiThread | None = None
 
     def start(self) -> None:
-        """Listen; returns once requests are answered.
+        """Listen; returns once connections are taken.
 
         Raises:
             ConfigError: `PORT_IN_USE`: the address cannot be listened at.
             HayaseError: the server does not start.
         """
-        listener = self._settings.listener
-        _check_free(listener.host, listener.port)
-        self._thread.start()
-        for _ in range(int(_START_S / _POLL_S)):
-            if self._error is not None:
-                raise HayaseError("SERVER_NOT_STARTED", f"the server cannot listen at {self.url}: {self._error}")
-            with contextlib.suppress(OSError), socket.create_connection((listener.host, listener.port), timeout=1):
-                return
-            threading.Event().wait(_POLL_S)
-        raise HayaseError("SERVER_NOT_STARTED", f"nothing answers at {self.url} after {_START_S:.0f} s")
+        settings = self._settings
+        tls = None
+        if settings.tls_certificate is not None:
+            tls = TlsFiles(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+        bound = _bound(settings.listener.host, settings.listener.port)
+        thread = AsgiThread(bound, "hayase-http", tls=tls, threads=_THREADS, grace_s=_GRACE_S)
+        try:
+            thread.start(self._app)
+        except Exception as error:
+            thread.close()
+            raise HayaseError("SERVER_NOT_STARTED", f"the server cannot listen at {self.url}: {error}") from error
+        self._thread = thread
 
     def stop(self) -> None:
         """Stop listening; requests at work end. Calling it again does nothing."""
-        loop, server = self._loop, self._server
-        if loop is not None and server is not None and loop.is_running():
-            loop.call_soon_threadsafe(server.stop)
-        if self._thread.is_alive():
-            self._thread.join(_START_S)
+        if self._thread is not None:
+            self._thread.close()
 
     def __enter__(self) -> HttpServer:
         self.start()
@@ -78,30 +66,6 @@ class HttpServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            self._error = error
-
-    async def _serve(self) -> None:
-        settings = self._settings
-        listener = settings.listener
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "hayase-request"))
-        self._server = Server(
-            self._app,
-            address=listener.host,
-            port=listener.port,
-            interface=Interfaces.ASGINL,
-            log_enabled=False,
-            ssl_cert=settings.tls_certificate,
-            ssl_key=settings.tls_key,
-            ssl_ca=settings.tls_client_ca,
-            ssl_client_verify=settings.tls_client_ca is not None,
-        )
-        await self._server.serve()
 
 
 def serve(context: ServerContext) -> HttpServer:
@@ -115,13 +79,17 @@ def serve(context: ServerContext) -> HttpServer:
     return server
 
 
-def _check_free(host: str, port: int) -> None:
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address that no other server has."""
+    bound = None
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        return bound
     except OSError as error:
+        if bound is not None:
+            bound.close()
         raise ConfigError(
             "PORT_IN_USE", f"the server cannot listen at {host}:{port}: {error}. Set listeners to another address"
         ) from error

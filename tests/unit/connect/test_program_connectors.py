@@ -164,3 +164,21 @@ def test_describe_shows_connectors_with_their_guarantees(tmp_path):
         "  from_connector lines (FileStreamSource, exactly once supported) --> topic lines-from-connector",
         "  topic upper-to-connector --> to_connector upper (FileStreamSink, at least once)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("connector", "package", "extra"),
+    [("PostgresConnector", "psycopg", "postgres"), ("WebhookSource", "starlette", "server")],
+)
+def test_a_connector_without_its_package_says_how_to_install_it(monkeypatch, tmp_path, connector, package, extra):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == package else found(name, *rest)
+    )
+    builder = StreamsBuilder()
+    text = Consumed.with_(Serdes.bytes(), Serdes.string())
+    builder.from_connector("users", {"connector.class": connector}, text).foreach(print)
+    with pytest.raises(TopologyError, match=rf"pip install 'hayase\[{extra}\]'"):
+        opened(builder.build(), tmp_path)

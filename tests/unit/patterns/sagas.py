@@ -32,6 +32,11 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """Accepted without an event."""
+
+
+@dataclass(frozen=True)
 class Reserved:
     order: str
 
@@ -47,7 +52,9 @@ class Stock:
     orders: list[str]
 
 
-def decide(command: Reserve | Release, stock: Stock) -> list[Reserved | Released] | Rejected:
+def decide(command: Reserve | Release | Ask, stock: Stock) -> list[Reserved | Released] | Rejected:
+    if isinstance(command, Ask):
+        return []
     if isinstance(command, Reserve):
         return [Reserved(command.order)] if stock.left else Rejected("sold out")
     return [Released(command.order)] if command.order in stock.orders else Rejected("nothing is reserved")

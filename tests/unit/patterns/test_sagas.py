@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.patterns.sagas import PAY, RESERVE, SHIP, Checkout, Release, Reserve, checkout, driven
+from tests.unit.patterns.sagas import (
+    PAY,
+    RESERVE,
+    SHIP,
+    STOCK,
+    Ask,
+    Checkout,
+    Release,
+    Reserve,
+    Reserved,
+    checkout,
+    driven,
+)
 
-from hayase import Serdes
+from hayase import Serdes, StreamsBuilder
 from hayase.core.errors import TopologyError
 from hayase.patterns import CancelSaga, RetrySaga, Saga, Step
+from hayase.patterns.command_reading import command_headers
+from hayase.testing import TopologyTestDriver
 
+WAITING = replace(RESERVE, success=[Reserved])
 PAY_1, SHIP_1, UNPAY_1 = "checkout:17:pay:action:1", "checkout:17:ship:action:1", "checkout:17:pay:undo:1"
 
 
@@ -188,3 +204,32 @@ def _raw() -> tuple[Any, Any]:
 
 def _status(value: bytes) -> str:
     return value.decode().split('"status":"')[1].split('"')[0]
+
+
+def test_an_event_that_the_action_causes_means_success() -> None:
+    with driven(Saga("checkout", Checkout, [WAITING, PAY, SHIP])) as shop:
+        shop.send("17", Checkout("book"), "a")
+        assert (shop.row().steps["reserve"].status, shop.sent("payments")) == ("done", [PAY_1])
+
+
+def test_an_action_that_is_accepted_without_an_event_had_nothing_to_do_and_is_done() -> None:
+    asked = Step(
+        name="ask", to=STOCK, action=lambda saga: STOCK.command("book", Ask()), success=[Reserved], nothing_to_undo=True
+    )
+    with driven(Saga("checkout", Checkout, [asked, PAY, SHIP])) as shop:
+        shop.send("17", Checkout("book"), "a")
+        assert (shop.row().steps["ask"].status, shop.sent("payments")) == ("done", [PAY_1])
+
+
+def test_two_sagas_read_the_answers_of_one_aggregate() -> None:
+    first, second = (Saga(name, Checkout, [WAITING]) for name in ("first", "second"))
+    builder = StreamsBuilder()
+    for each in (STOCK, first, second):
+        each.add_to(builder)
+    with TopologyTestDriver(builder.build()) as driver:
+        for saga in (first, second):
+            made = saga.start("17", Checkout(saga.name))
+            driver.create_input_topic(saga.commands_topic, *_raw()).pipe_input(
+                b"17", made.data, 0, command_headers(made, saga.name, "/tests", 0, {})
+            )
+        assert [driver.store(f"{name}-state").get("17").status for name in ("first", "second")] == ["completed"] * 2

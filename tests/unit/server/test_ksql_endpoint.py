@@ -105,6 +105,8 @@ def test_each_statement_answers_its_type(client: TestClient, statement: str, exp
 def test_describe_shows_columns_queries_and_numbers(client: TestClient) -> None:
     ksql(client, STREAM + TABLE + "INSERT INTO s VALUES ('a', 1);")
     wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 1]])
+    # Rows can be read a moment before the numbers of their epoch are there.
+    wait_until(lambda: ksql(client, "DESCRIBE t EXTENDED;")[0]["sourceDescription"]["clusterStatistics"])
     described = ksql(client, "DESCRIBE t EXTENDED;")[0]["sourceDescription"]
     assert [(each["name"], each["schema"]["type"]) for each in described["fields"]] == [
         ("K", "STRING"),

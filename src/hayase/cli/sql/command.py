@@ -50,7 +50,7 @@ def run_shell(options: ShellOptions) -> None:
         typer.Exit: a statement was refused.
     """
     texts = _texts(options.execute, options.file)
-    variables = _variables(options.define)
+    variables = read_variables(options.define)
     with ExitStack() as open_things:
         server = options.server
         if server is None:
@@ -87,7 +87,8 @@ def _texts(execute: Sequence[str], file: Path | None) -> list[str] | None:
     return texts or [sys.stdin.read()]
 
 
-def _variables(define: Sequence[str]) -> dict[str, str]:
+def read_variables(define: Sequence[str]) -> dict[str, str]:
+    """Variables of `--define NAME=VALUE`; raises ConfigError for another form."""
     variables = {}
     for each in define:
         name, equals, value = each.partition("=")

@@ -13,6 +13,7 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, non_empty, parsed_by
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
 from hayase.connect.model import Polled, SourceRecord
+from hayase.connect.simple_connector import SimpleConnector
 from hayase.core.errors import ConfigError
 
 _WAIT_S = 0.1
@@ -74,7 +75,7 @@ def parse_fields(text: str) -> dict[str, dict[str, Any]]:
     return fields
 
 
-class DatagenSourceConnector(SourceConnector):
+class DatagenSourceConnector(SimpleConnector, SourceConnector):
     """Makes records. Exactly once: the n-th record of a task is a function of the seed and n."""
 
     @classmethod
@@ -82,20 +83,13 @@ class DatagenSourceConnector(SourceConnector):
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[SourceTask]:
         """See `Connector.task_class`."""
         return DatagenSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """As many tasks as allowed, each with records of its own."""
-        return [{**self._props, "task.number": str(number)} for number in range(max_tasks)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
+        return [{**self.props, "task.number": str(number)} for number in range(max_tasks)]
 
     def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
         """Supported."""

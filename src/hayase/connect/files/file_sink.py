@@ -16,6 +16,7 @@ from hayase.connect.contracts import Props, RangeNumber, RepeatableSinkTask, Sin
 from hayase.connect.exceptions import DataError, RetriableError
 from hayase.connect.files.formats import FileFormat, check_row, file_bytes
 from hayase.connect.model import SinkRecord
+from hayase.connect.simple_connector import SimpleConnector
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -54,7 +55,7 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class FileSinkConnector(SinkConnector):
+class FileSinkConnector(SimpleConnector, SinkConnector):
     """Writes files, exactly once: each is named by topic, partition and number of its range."""
 
     delivery: ClassVar[SinkDelivery] = SinkDelivery.REPEATABLE
@@ -64,20 +65,9 @@ class FileSinkConnector(SinkConnector):
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[RepeatableSinkTask]:
         """See `Connector.task_class`."""
         return FileSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """As many tasks as allowed."""
-        return [dict(self._props) for _ in range(max_tasks)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
 
 
 class FileSinkTask(RepeatableSinkTask):

@@ -16,6 +16,7 @@ from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector,
 from hayase.connect.exceptions import ConnectError, DataError, RetriableError
 from hayase.connect.files.formats import FileFormat, read_rows
 from hayase.connect.model import Polled, SourceRecord
+from hayase.connect.simple_connector import SimpleConnector
 
 _WAIT_S = 0.1
 
@@ -65,7 +66,7 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class FileSourceConnector(SourceConnector):
+class FileSourceConnector(SimpleConnector, SourceConnector):
     """Reads files that are complete, each once. Exactly once: an offset is a file and a row."""
 
     @classmethod
@@ -75,7 +76,7 @@ class FileSourceConnector(SourceConnector):
 
     def start(self, props: Props) -> None:
         """See `Connector.start`."""
-        self._props = dict(props)
+        super().start(props)
         config = TypedConfig(_definition(), props)
         if config.string("after").lower() == AfterFile.MOVE and config.optional_string("move.path") is None:
             raise ConnectError("MISSING_SETTING", "after=move needs move.path, the folder that files are moved to")
@@ -86,12 +87,7 @@ class FileSourceConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """As many tasks as allowed: a file belongs to one of them, by its name."""
-        return [
-            {**self._props, "task.number": str(number), "task.count": str(max_tasks)} for number in range(max_tasks)
-        ]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
+        return [{**self.props, "task.number": str(number), "task.count": str(max_tasks)} for number in range(max_tasks)]
 
     def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
         """Supported: files that are complete do not change."""

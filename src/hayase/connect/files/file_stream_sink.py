@@ -11,6 +11,7 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.contracts import Props, SinkConnector, SinkTask
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.model import SinkRecord
+from hayase.connect.simple_connector import SimpleConnector
 from hayase.core.records import TopicPartition
 
 
@@ -18,7 +19,7 @@ def _definition() -> ConfigDef:
     return ConfigDef().define("file", ConfigType.STRING, None, None, Importance.HIGH, "Path of the file.")
 
 
-class FileStreamSinkConnector(SinkConnector):
+class FileStreamSinkConnector(SimpleConnector, SinkConnector):
     """Appends a line to a file for each record, at least once."""
 
     @classmethod
@@ -26,20 +27,9 @@ class FileStreamSinkConnector(SinkConnector):
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[SinkTask]:
         """See `Connector.task_class`."""
         return FileStreamSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """As many tasks as allowed; appends of several tasks to one file do not mix."""
-        return [dict(self._props) for _ in range(max_tasks)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
 
     def alter_offsets(self, props: Props, offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Nothing is kept but the offsets of the consumer group."""

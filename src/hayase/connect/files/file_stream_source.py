@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
@@ -21,6 +21,7 @@ from hayase.connect.contracts import (
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.model import Polled, SourceOffset, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
+from hayase.connect.simple_connector import SimpleConnector
 
 _WAIT_S = 0.1
 _CHUNK_BYTES = 1 << 20
@@ -41,28 +42,19 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class FileStreamSourceConnector(SourceConnector):
+class FileStreamSourceConnector(SimpleConnector, SourceConnector):
     """Reads the lines of a file, and goes on as it grows. Exactly once: an offset is a position in the file."""
+
+    one_task: ClassVar[bool] = True
 
     @classmethod
     def config(cls) -> ConfigDef:
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[SourceTask]:
         """See `Connector.task_class`."""
         return FileStreamSourceTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """One task: a file is read in one order."""
-        return [dict(self._props)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
 
     def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
         """Supported where a file is named."""

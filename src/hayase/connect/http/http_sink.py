@@ -14,6 +14,7 @@ from hayase.connect.config.validators import at_least, matching, one_of
 from hayase.connect.contracts import Props, SinkConnector, SinkTask
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.model import SinkRecord
+from hayase.connect.simple_connector import SimpleConnector
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _SHOWN = 200
@@ -53,7 +54,7 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class HttpSinkConnector(SinkConnector):
+class HttpSinkConnector(SimpleConnector, SinkConnector):
     """Sends records to an HTTP server, at least once; the idempotency key lets the server recognize a repeat."""
 
     @classmethod
@@ -61,20 +62,9 @@ class HttpSinkConnector(SinkConnector):
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[SinkTask]:
         """See `Connector.task_class`."""
         return HttpSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """As many tasks as allowed."""
-        return [dict(self._props) for _ in range(max_tasks)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
 
 
 class HttpSinkTask(SinkTask):

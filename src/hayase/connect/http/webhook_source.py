@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -23,9 +24,10 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, between, matching, non_empty
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
 from hayase.connect.exceptions import ConnectError
-from hayase.connect.http.serving import HttpThread
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
+from hayase.connect.simple_connector import SimpleConnector
+from hayase.core.asgi_thread import AsgiThread
 
 _WAIT_S = 0.1
 _BATCH = 500
@@ -93,28 +95,19 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class WebhookSourceConnector(SourceConnector):
+class WebhookSourceConnector(SimpleConnector, SourceConnector):
     """Makes a record of each request. Exactly once for requests that have a name."""
+
+    one_task: ClassVar[bool] = True
 
     @classmethod
     def config(cls) -> ConfigDef:
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[SourceTask]:
         """See `Connector.task_class`."""
         return WebhookSourceTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """One task: it has the address."""
-        return [dict(self._props)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
 
     def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
         """Supported, for requests that have a name."""
@@ -152,7 +145,7 @@ class WebhookSourceTask(SourceTask):
         }
         self._count = len(self._known)
         app = Starlette(routes=[Route(config.string("webhook.path"), self._receive, methods=["POST", "PUT"])])
-        self._server = HttpThread(_bound(config), f"webhook-{self.context.connector}")
+        self._server = AsgiThread(_bound(config), f"webhook-{self.context.connector}")
         self._server.start(app)
 
     @property

@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.herder.herder import Herder
-from hayase.connect.http.serving import HttpThread
 from hayase.connect.rest.guard import Guard, loopback_hosts, read_users
 from hayase.connect.rest.metrics import metrics_route
 from hayase.connect.rest.requests import error_answer
 from hayase.connect.rest.routes import routes
+from hayase.core.asgi_thread import AsgiThread, TlsFiles
 from hayase.core.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
@@ -99,10 +99,10 @@ class RestServer:
 
     def __init__(self, config: WorkerConfig) -> None:
         certificate, key = config.optional_string("ssl.certificate"), config.optional_string("ssl.key")
-        tls = None if certificate is None else (certificate, key)
+        tls = None if certificate is None else TlsFiles(certificate, key)
         listeners = [Listener.parse(each) for each in config.list("listeners")]
         self._threads = [
-            HttpThread(each.bound(), f"connect-rest-{number}", tls=tls if each.tls else None)
+            AsgiThread(each.bound(), f"connect-rest-{number}", tls=tls if each.tls else None)
             for number, each in enumerate(listeners)
         ]
 

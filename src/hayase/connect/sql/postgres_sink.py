@@ -18,21 +18,18 @@ from hayase.connect.contracts import (
     TransactionalSinkTask,
 )
 from hayase.connect.exceptions import ConnectError, RetriableError
-from hayase.connect.generations import SupersededError
+from hayase.connect.simple_connector import SimpleConnector
+from hayase.connect.sql.offset_table import Execute, OffsetTable
 from hayase.connect.sql.postgres_types import column_type, storable
 from hayase.connect.sql.rows import RowChange, RowChangeKind, RowMapper, runs
-from hayase.connect.sql.sink_config import InsertMode, SchemaEvolution, sql_sink_keys
+from hayase.connect.sql.sink_config import InsertMode, sql_sink_keys
+from hayase.connect.sql.tables import Tables, quoted
 from hayase.core.records import TopicPartition
 
 if TYPE_CHECKING:
     import psycopg
 
-_OFFSETS = """CREATE TABLE IF NOT EXISTS hayase_offsets (
-    consumer_group text NOT NULL, connector text NOT NULL, topic_id text NOT NULL, kafka_partition integer NOT NULL,
-    topic text NOT NULL, generation bigint NOT NULL, next_offset bigint,
-    PRIMARY KEY (consumer_group, connector, topic_id, kafka_partition)
-)"""
-_WHERE = "consumer_group = %s AND connector = %s AND topic_id = %s AND kafka_partition = %s"
+_OFFSETS = OffsetTable("%s", " FOR UPDATE")
 # Connection lost, shutdown, too many clients or no memory, serialization and deadlock, lock not available.
 _PASSING = ("08", "57P", "53", "40", "55P03")
 
@@ -51,7 +48,7 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class PostgresSinkConnector(SinkConnector):
+class PostgresSinkConnector(SimpleConnector, SinkConnector):
     """Writes records as rows, with the next offsets in the same transaction: exactly once."""
 
     delivery: ClassVar[SinkDelivery] = SinkDelivery.TRANSACTIONAL
@@ -61,34 +58,20 @@ class PostgresSinkConnector(SinkConnector):
         """The keys of the connector."""
         return _definition()
 
-    def start(self, props: Props) -> None:
-        """See `Connector.start`."""
-        self._props = dict(props)
-
     def task_class(self) -> type[TransactionalSinkTask]:
         """See `Connector.task_class`."""
         return PostgresSinkTask
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """As many tasks as allowed."""
-        return [dict(self._props) for _ in range(max_tasks)]
-
-    def stop(self) -> None:
-        """See `Connector.stop`."""
-
     def alter_offsets(self, props: Props, offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Set the next offsets in the database."""
-        name = props["name"]
-        group = props.get("consumer.override.group.id", f"connect-{name}")
-        with connect(TypedConfig(_definition(), props)) as connection:
-            connection.execute(_OFFSETS)
-            for where, offset in sorted(offsets.items()):
-                connection.execute(
-                    "UPDATE hayase_offsets SET next_offset = %s "
-                    "WHERE consumer_group = %s AND connector = %s AND topic = %s AND kafka_partition = %s",
-                    (offset, group, name, where.topic, where.partition),
-                )
+        with connect(TypedConfig(_definition(), props)) as connection, connection.transaction():
+            _OFFSETS.alter(_executing(connection), props, offsets)
         return True
+
+
+def _executing(database: psycopg.Connection[Any]) -> Execute:
+    """Statements without parameters are sent as they are: a name may hold `%`."""
+    return lambda statement, params: database.execute(statement, params or None)
 
 
 def connect(config: TypedConfig) -> psycopg.Connection[Any]:
@@ -122,8 +105,7 @@ def _option_value(identifier: str) -> str:
         >>> print(_option_value('my "schema" -c x'))
         "my\ ""schema""\ -c\ x"
     """
-    quoted = '"' + identifier.replace('"', '""') + '"'
-    return re.sub(r"([\\\s])", r"\\\1", quoted)
+    return re.sub(r"([\\\s])", r"\\\1", quoted(identifier))
 
 
 class PostgresSinkTask(TransactionalSinkTask):
@@ -133,10 +115,8 @@ class PostgresSinkTask(TransactionalSinkTask):
         """See `Task.start`."""
         self._config = TypedConfig(_definition(), props)
         self._mapper = RowMapper(self._config)
-        self._create = self._config.bool("auto.create")
-        self._evolve = SchemaEvolution(self._config.string("schema.evolution").lower()) is SchemaEvolution.BASIC
         self._connection: psycopg.Connection[Any] | None = None
-        self._columns: dict[str, set[str]] = {}
+        self._tables = Tables(self._config, _columns_of, _type)
         self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def stop(self) -> None:
@@ -145,19 +125,18 @@ class PostgresSinkTask(TransactionalSinkTask):
 
     def _disconnect(self) -> None:
         connection, self._connection = getattr(self, "_connection", None), None
-        self._columns, self._stages = {}, {}
+        self._stages = {}
+        if hasattr(self, "_tables"):
+            self._tables.forget()
         if connection is not None:
             connection.close()
 
     def _database(self) -> psycopg.Connection[Any]:
         if self._connection is None:
             connection = connect(self._config)
-            connection.execute(_OFFSETS)
+            _OFFSETS.create(_executing(connection))
             self._connection = connection
         return self._connection
-
-    def _place(self, partition: SinkPartition) -> tuple[str, str, str, int]:
-        return self.context.group, self.context.connector, partition.topic_id, partition.partition
 
     def _translated(self, error: psycopg.Error) -> ConnectError:
         """The error for the worker; after a connection that broke or a statement that failed, nothing is known."""
@@ -174,39 +153,9 @@ class PostgresSinkTask(TransactionalSinkTask):
         try:
             database = self._database()
             with database.transaction():
-                return self._claim(database, partitions)
+                return _OFFSETS.claim(_executing(database), self.context, partitions)
         except psycopg.Error as error:
             raise self._translated(error) from error
-
-    def _claim(
-        self, database: psycopg.Connection[Any], partitions: Sequence[SinkPartition]
-    ) -> dict[SinkPartition, int]:
-        found: dict[SinkPartition, int] = {}
-        for partition in sorted(partitions):
-            place = self._place(partition)
-            database.execute(
-                "INSERT INTO hayase_offsets VALUES (%s, %s, %s, %s, %s, %s, NULL) ON CONFLICT DO NOTHING",
-                (*place, partition.topic, self.context.generation),
-            )
-            row = database.execute(
-                f"SELECT generation, next_offset FROM hayase_offsets WHERE {_WHERE} FOR UPDATE", place
-            ).fetchone()
-            assert row is not None, "it was inserted, or was there"
-            generation, offset = row
-            if generation > self.context.generation:
-                raise SupersededError(
-                    "SUPERSEDED",
-                    f"generation {generation} of the connector has written to this database, and this task is of "
-                    f"generation {self.context.generation}",
-                    topic=partition.topic,
-                    partition=partition.partition,
-                )
-            database.execute(
-                f"UPDATE hayase_offsets SET generation = %s WHERE {_WHERE}", (self.context.generation, *place)
-            )
-            if offset is not None:
-                found[partition] = offset
-        return found
 
     def write(self, ranges: Sequence[SinkRange]) -> bool:
         """See `TransactionalSinkTask.write`."""
@@ -216,13 +165,18 @@ class PostgresSinkTask(TransactionalSinkTask):
         written = False
         try:
             database = self._database()
+            execute = _executing(database)
             with database.transaction() as transaction:
                 missed = [
-                    each for each in sorted(ranges, key=lambda each: each.partition) if not self._move(database, each)
+                    each
+                    for each in sorted(ranges, key=lambda each: each.partition)
+                    if not _OFFSETS.move(execute, self.context, each)
                 ]
                 if missed:
                     # A commit whose answer was lost has moved them all; another task's has moved them elsewhere.
-                    written = len(missed) == len(ranges) and all(self._is_own(database, each) for each in missed)
+                    written = len(missed) == len(ranges) and all(
+                        _OFFSETS.has_moved(execute, self.context, each) for each in missed
+                    )
                     raise psycopg.Rollback(transaction)
                 for run in self._runs(changes):
                     self._write_run(database, run)
@@ -230,23 +184,10 @@ class PostgresSinkTask(TransactionalSinkTask):
         except psycopg.Error as error:
             raise self._translated(error) from error
         except ConnectError:
-            self._columns, self._stages = {}, {}  # what was made is gone with the transaction
+            self._stages = {}
+            self._tables.forget()  # what was made is gone with the transaction
             raise
         return written
-
-    def _move(self, database: psycopg.Connection[Any], each: SinkRange) -> bool:
-        moved = database.execute(
-            f"UPDATE hayase_offsets SET next_offset = %s WHERE {_WHERE} AND generation = %s "
-            "AND (next_offset = %s OR next_offset IS NULL)",
-            (each.end, *self._place(each.partition), self.context.generation, each.start),
-        )
-        return moved.rowcount == 1
-
-    def _is_own(self, database: psycopg.Connection[Any], each: SinkRange) -> bool:
-        row = database.execute(
-            f"SELECT generation, next_offset FROM hayase_offsets WHERE {_WHERE}", self._place(each.partition)
-        ).fetchone()
-        return row == (self.context.generation, each.end)
 
     def _runs(self, changes: list[RowChange]) -> list[list[RowChange]]:
         """Changes that one statement can make, in order; of upserts of one shape the last of each key is enough."""
@@ -268,8 +209,8 @@ class PostgresSinkTask(TransactionalSinkTask):
 
     def _write_run(self, database: psycopg.Connection[Any], run: Sequence[RowChange]) -> None:
         first = run[0]
-        self._prepare_table(database, run)
-        table, key, values = _quoted(first.table), list(first.key), list(first.values)
+        self._tables.prepare(_executing(database), first)
+        table, key, values = quoted(first.table), list(first.key), list(first.values)
         deletes = first.kind is RowChangeKind.DELETE
         mode = self._mapper.insert_mode
         names = key if deletes else [*key, *values]
@@ -277,7 +218,7 @@ class PostgresSinkTask(TransactionalSinkTask):
             for _ in run:
                 database.execute(f"INSERT INTO {table} DEFAULT VALUES")
             return
-        columns = ", ".join(map(_quoted, names))
+        columns = ", ".join(map(quoted, names))
         if not deletes and (mode is InsertMode.INSERT or not key):
             self._copy(database, table, names, run)
             return
@@ -286,19 +227,19 @@ class PostgresSinkTask(TransactionalSinkTask):
             run = list({tuple(map(repr, each.key.values())): each for each in run}.values())
         stage = self._stage(database, first.table, names)
         self._copy(database, stage, names, run)
-        same_key = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in key)
+        same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
         if deletes:
             database.execute(f"DELETE FROM {table} t USING {stage} s WHERE {same_key}")
         elif mode is InsertMode.UPDATE:
-            assignments = ", ".join(f"{_quoted(name)} = s.{_quoted(name)}" for name in values)
+            assignments = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in values)
             if assignments:
                 database.execute(f"UPDATE {table} t SET {assignments} FROM {stage} s WHERE {same_key}")
         else:
-            changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in values)
+            changed = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in values)
             action = f"UPDATE SET {changed}" if changed else "NOTHING"
             database.execute(
                 f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {stage} "
-                f"ON CONFLICT ({', '.join(map(_quoted, key))}) DO {action}"
+                f"ON CONFLICT ({', '.join(map(quoted, key))}) DO {action}"
             )
         database.execute(f"TRUNCATE {stage}")
 
@@ -308,9 +249,9 @@ class PostgresSinkTask(TransactionalSinkTask):
         stage = self._stages.get(where)
         if stage is None:
             stage = f"hayase_stage_{len(self._stages)}"
-            columns = ", ".join(map(_quoted, names))
+            columns = ", ".join(map(quoted, names))
             database.execute(f"DROP TABLE IF EXISTS pg_temp.{stage}")
-            database.execute(f"CREATE TEMP TABLE {stage} AS SELECT {columns} FROM {_quoted(table)} WITH NO DATA")
+            database.execute(f"CREATE TEMP TABLE {stage} AS SELECT {columns} FROM {quoted(table)} WITH NO DATA")
             self._stages[where] = stage
         return f"pg_temp.{stage}"
 
@@ -321,7 +262,7 @@ class PostgresSinkTask(TransactionalSinkTask):
         stored = [(name, name in key, storable(schemas.get(name))) for name in names]
         with (
             database.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({', '.join(map(_quoted, names))}) FROM STDIN") as copy,
+            cursor.copy(f"COPY {table} ({', '.join(map(quoted, names))}) FROM STDIN") as copy,
         ):
             for change in run:
                 row = []
@@ -330,47 +271,14 @@ class PostgresSinkTask(TransactionalSinkTask):
                     row.append(None if value is None else convert(value))
                 copy.write_row(row)
 
-    def _prepare_table(self, database: psycopg.Connection[Any], run: Sequence[RowChange]) -> None:
-        change = run[0]
-        known = self._columns.get(change.table)
-        if known is None:
-            rows = database.execute(
-                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-                (_quoted(change.table),),
-            ).fetchall()
-            known = {row[0] for row in rows} or self._create_table(database, change)
-            self._columns[change.table] = known
-        lacking = [name for name in (*change.key, *change.values) if name not in known]
-        if not lacking:
-            return
-        if not self._evolve:
-            raise ConnectError(
-                "UNKNOWN_COLUMN",
-                f"the table {change.table} has no column {lacking[0]!r}; add it, or set schema.evolution=basic",
-                table=change.table,
-            )
-        for name in lacking:
-            kind = column_type(change.schemas.get(name), change.values.get(name))
-            database.execute(f"ALTER TABLE {_quoted(change.table)} ADD COLUMN {_quoted(name)} {kind}")
-        known.update(lacking)
 
-    def _create_table(self, database: psycopg.Connection[Any], change: RowChange) -> set[str]:
-        if not self._create or change.kind is RowChangeKind.DELETE:
-            raise ConnectError(
-                "UNKNOWN_TABLE",
-                f"the database has no table {change.table!r}; make it, or set auto.create=true",
-                table=change.table,
-            )
-        names = [*change.key, *change.values]
-        columns = [
-            f"{_quoted(name)} {column_type(change.schemas.get(name), change.key.get(name, change.values.get(name)))}"
-            for name in names
-        ]
-        if change.key:
-            columns.append(f"PRIMARY KEY ({', '.join(map(_quoted, change.key))})")
-        database.execute(f"CREATE TABLE {_quoted(change.table)} ({', '.join(columns)})")
-        return set(names)
+def _columns_of(execute: Execute, table: str) -> set[str]:
+    statement = (
+        "SELECT array_agg(attname::text) FROM pg_attribute "
+        "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+    )
+    return set(execute(statement, (quoted(table),)).fetchone()[0] or ())
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _type(change: RowChange, name: str) -> str:
+    return column_type(change.schemas.get(name), change.key.get(name, change.values.get(name)))

@@ -56,4 +56,4 @@ class AnswerReader(ContextualProcessor[bytes, bytes, bytes, bytes]):
             reply = decode_reply(value or b"")
         except msgspec.MsgspecError:
             return None
-        return Answer(command_id, "reply", reply.status, reply.reason)
+        return Answer(command_id, "reply", reply.status, reply.reason, reply.events)

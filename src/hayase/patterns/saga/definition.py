@@ -69,6 +69,7 @@ class Step:
         undo: makes the command that takes it back, for the same aggregate; it succeeds where nothing was done. `None`
             is refused before the pivot, unless `nothing_to_undo`.
         success: types of events, caused by the action, that mean that it is done; none: the reply `accepted` means it.
+            The reply `accepted` without any event means it, too: there was nothing to do.
         refusal: types of events that mean that it was refused; the reply `rejected` means it, too.
         retries: when it is tried again.
         timeout: how long an answer is waited for, each time.

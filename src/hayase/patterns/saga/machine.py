@@ -230,5 +230,6 @@ def outcome_of(step: Step, command: CommandId, answer: Answer) -> Outcome | None
             return "success"
         return "refusal" if any(each.__name__ == answer.what for each in step.refusal) else None
     if answer.what == "accepted":
-        return "success" if command.undo or not step.success else None
+        # Without an event no event can follow: the aggregate found nothing to do.
+        return "success" if command.undo or not step.success or not answer.events else None
     return "unknown" if answer.what == "failed" else "refusal"

@@ -101,12 +101,14 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
         kind: a reply, or an event.
         what: the status of the reply, or the type of the event.
         reason: of the reply.
+        events: how many the reply says were recorded.
     """
 
     command_id: str
     kind: Literal["reply", "event"]
     what: str
     reason: str = ""
+    events: int = 0
 
 
 class CommandId(msgspec.Struct, frozen=True):

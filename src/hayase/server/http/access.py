@@ -19,6 +19,8 @@ from hayase.server.settings import ServerSettings
 _USER = "hayase.user"
 _STREAMED = frozenset({"/inserts-stream"})
 _POLICY_VIOLATION = 1008
+_NAMES_KEPT = 64
+"""So many spellings of the server's own names are known without looking at them again."""
 
 
 class AccessChecks:
@@ -37,6 +39,7 @@ class AccessChecks:
         self._app = app
         self._settings = settings
         self._users = users
+        self._own_names: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request or refuse it."""
@@ -63,7 +66,7 @@ class AccessChecks:
     def _check_place(self, headers: Mapping[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
         settings = self._settings
-        if host and not is_allowed_host(host, settings.listener.host, settings.allowed_hosts):
+        if host and not self._is_own(host):
             raise RequestError(
                 MISDIRECTED,
                 "FOREIGN_HOST",
@@ -77,6 +80,14 @@ class AccessChecks:
                 "FOREIGN_ORIGIN",
                 f"Pages of {origin!r} may not call the server: name them in access.control.allow.origin",
             )
+
+    def _is_own(self, host: str) -> bool:
+        if host in self._own_names:
+            return True
+        is_own = is_allowed_host(host, self._settings.listener.host, self._settings.allowed_hosts)
+        if is_own and len(self._own_names) < _NAMES_KEPT:
+            self._own_names.add(host)
+        return is_own
 
     async def _user(self, headers: Mapping[bytes, bytes], scope: Scope) -> User | None:
         assert self._users is not None
@@ -92,14 +103,9 @@ class AccessChecks:
     async def _bounded(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[bytes, bytes]) -> None:
         """Serve a request whose body may have so many bytes only."""
         limit = self._settings.max_body_bytes
-        too_large = RequestError(
-            BODY_TOO_LARGE,
-            "BODY_TOO_LARGE",
-            f"The body of the request has more than {limit} bytes, which hayase.server.max.body.bytes allows",
-        )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > limit:
-            await _refuse(scope, receive, send, too_large)
+            await _refuse(scope, receive, send, _too_large(limit))
             return
         size = 0
 
@@ -108,7 +114,7 @@ class AccessChecks:
             message = await receive()
             size += len(message.get("body") or b"")
             if size > limit:
-                raise too_large
+                raise _too_large(limit)
             return message
 
         await self._app(scope, counted, send)
@@ -123,6 +129,14 @@ def role_of(scope: Scope) -> Role:
 def require_role(scope: Scope, role: Role) -> None:
     """Refuse a request of a user with less rights; raises RequestError."""
     check_role(role_of(scope), role)
+
+
+def _too_large(limit: int) -> RequestError:
+    return RequestError(
+        BODY_TOO_LARGE,
+        "BODY_TOO_LARGE",
+        f"The body of the request has more than {limit} bytes, which hayase.server.max.body.bytes allows",
+    )
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: RequestError) -> None:

@@ -16,7 +16,8 @@ from hayase.server.http.access import AccessChecks
 from hayase.server.http.errors import error_response
 from hayase.server.http.timing import Timing
 
-_ENDPOINTS = (ksql, query, query_stream, ws_query, inserts_stream, status, info)
+_ENDPOINTS = (query_stream, query, ksql, ws_query, inserts_stream, status, info)
+"""Those that are called most often are tried first."""
 
 
 def make_app(context: ServerContext) -> Starlette:

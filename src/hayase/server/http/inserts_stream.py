@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hayase.server.context import ServerContext
-from hayase.server.errors import BAD_REQUEST, BODY_TOO_LARGE, RequestError
+from hayase.server.errors import BAD_JSON, BAD_REQUEST, BODY_TOO_LARGE, RequestError
 from hayase.server.http.access import require_role
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.json_inserts import RowInserts
@@ -35,7 +35,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             first = await anext(lines, b"")
             try:
                 target = msgspec.json.decode(first, type=_Target).target
-            except msgspec.MsgspecError as error:
+            except BAD_JSON as error:
                 raise RequestError(
                     BAD_REQUEST, "BAD_REQUEST", f'the first line is not {{"target": NAME}}: {error}'
                 ) from error

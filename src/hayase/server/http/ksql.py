@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from hayase.server.context import ServerContext
-from hayase.server.errors import BAD_REQUEST, RequestError
+from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.server.http.access import require_role, role_of
 from hayase.server.http.errors import error_response, json_response
 from hayase.server.security.users import Role
@@ -76,7 +76,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
 def _decoded(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except BAD_JSON as error:
         raise RequestError(BAD_REQUEST, "BAD_REQUEST", f"the body is no such request: {error}") from error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hayase.server.context import ServerContext
-from hayase.server.errors import BAD_REQUEST, RequestError
+from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.server.queries import start_query
 from hayase.server.rows import RowStream
 from hayase.sql.ast.statements import PrintTopic
@@ -48,7 +48,7 @@ class QueryRequest:
         """
         try:
             given: Any = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except BAD_JSON as error:
             raise _bad(f"the body is no JSON: {error}") from error
         if not isinstance(given, dict):
             raise _bad(f"the body is a {type(given).__name__}; send an object with the member {text_name!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
@@ -38,6 +40,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
     return [Route("/query-stream", query_stream, methods=["POST"])]
 
 
+@lru_cache(maxsize=256)
 def accepted(accept: str) -> str:
     """The encoding that a client likes best, of those that there are; lines if it says nothing about it.
 

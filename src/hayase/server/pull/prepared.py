@@ -6,12 +6,12 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hayase.server.pull.table import TablePull
 from hayase.server.services import QueryServices
-from hayase.sql.analysis.access_path import AccessPath, KeyLookup
+from hayase.sql.analysis.access_path import KeyLookup
 from hayase.sql.ast.expressions import (
     BigintLiteral,
     ColumnRef,
@@ -71,7 +71,7 @@ class PreparedLookup:
     """The analysis of `… WHERE key = literal AND …`.
 
     Attributes:
-        pull: compiled, without a condition: the row of a key meets it.
+        pull: compiled; the row of a key meets its condition.
         columns: of the key, with their types, in the order of the literals.
         source: the table at that time.
         query: that makes it, at that time.
@@ -95,8 +95,7 @@ class PreparedLookup:
         columns = tuple((name, plan.rows.columns[name]) for name, _ in compared)
         if any(_value(text, type_) is None for text, (_, type_) in zip(literals, columns, strict=True)):
             return None
-        without = replace(pull, predicate=None)
-        return cls(without, columns, plan.source, engine.queries[pull.query_id])
+        return cls(pull, columns, plan.source, engine.queries[pull.query_id])
 
     def is_valid(self, services: QueryServices) -> bool:
         """Whether table and query are still those of the analysis."""
@@ -106,17 +105,15 @@ class PreparedLookup:
             and engine.queries.get(self.pull.query_id) is self.query
         )
 
-    def with_literals(self, literals: Sequence[str]) -> TablePull | None:
-        """The look-up of another key; `None` if a literal is none of its column's type."""
+    def lookup_of(self, literals: Sequence[str]) -> KeyLookup | None:
+        """The look-up of a key; `None` if a literal is none of its column's type."""
         values: dict[str, Any] = {}
         for text, (name, type_) in zip(literals, self.columns, strict=True):
             value = _value(text, type_)
             if value is None:
                 return None
             values[name] = value
-        plan = self.pull.plan
-        lookup = KeyLookup(tuple((name, values[name]) for name in plan.rows.key))
-        return replace(self.pull, plan=replace(plan, path=AccessPath(lookups=(lookup,))))
+        return KeyLookup(tuple((name, values[name]) for name in self.pull.plan.rows.key))
 
 
 class PreparedLookups:
@@ -127,7 +124,7 @@ class PreparedLookups:
         self._by_shape: OrderedDict[object, PreparedLookup] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, shape: StatementShape, services: QueryServices) -> TablePull | None:
+    def find(self, shape: StatementShape, services: QueryServices) -> tuple[TablePull, KeyLookup] | None:
         """The look-up of a statement, if one of its shape was analyzed and nothing has changed since."""
         with self._lock:
             prepared = self._by_shape.get(shape.key)
@@ -137,7 +134,8 @@ class PreparedLookups:
                 del self._by_shape[shape.key]
                 return None
             self._by_shape.move_to_end(shape.key)
-        return prepared.with_literals(shape.literals)
+        lookup = prepared.lookup_of(shape.literals)
+        return None if lookup is None else (prepared.pull, lookup)
 
     def keep(self, shape: StatementShape, pull: TablePull, services: QueryServices) -> None:
         """Keep an analysis, if it can serve other statements."""

@@ -12,6 +12,7 @@ from hayase.server.push.query import run_settings
 from hayase.server.row_streams import ComputedRows, ReadyRows
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
 from hayase.server.services import QueryServices
+from hayase.sql.analysis.access_path import KeyLookup
 from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.pull import MORE, STREAMS, USE_PUSH, PullPlan, analyze_pull
 from hayase.sql.analysis.push import PushPlan
@@ -58,7 +59,7 @@ async def start_pull(
         pinned.close()
         on_close()
 
-    return ComputedRows(_header(plan, pinned.epoch), (RowBatch(rows) for rows in pull.batches(pinned)), ended)
+    return ComputedRows(_header(pull, pinned.epoch), (RowBatch(rows) for rows in pull.batches(pinned)), ended)
 
 
 async def start_adhoc(
@@ -99,7 +100,21 @@ def answer_lookup(pull: TablePull, services: QueryServices, on_close: OnClose) -
     """
     pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
     try:
-        return ReadyRows(_header(pull.plan, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
+        return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
+    finally:
+        pinned.close()
+        on_close()
+
+
+def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of one key by an analysis that was made for another one.
+
+    Raises:
+        StatementError: the query that makes the table does not run yet.
+    """
+    pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
+    try:
+        return ReadyRows(_header(pull, pinned.epoch), [RowBatch(pull.rows_of_key(lookup, pinned))])
     finally:
         pinned.close()
         on_close()
@@ -139,7 +154,8 @@ async def _start_stream(
     topology = build_push_topology(push, engine.functions, settings, services.registry)
     tails = services.tails
     values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
-    return ComputedRows(_header(plan, None), _stream_batches(push, values), on_close)
+    columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
+    return ComputedRows(RowHeader(_new_id(), columns), _stream_batches(push, values), on_close)
 
 
 def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[RowBatch]:
@@ -156,6 +172,9 @@ def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[Ro
     yield RowBatch(final_message=LIMIT_REACHED if left == 0 else QUERY_COMPLETED)
 
 
-def _header(plan: PullPlan, epoch: int | None) -> RowHeader:
-    columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
-    return RowHeader(f"query_{secrets.randbits(_ID_BITS)}", columns, epoch, has_end=not plan.source.is_table)
+def _header(pull: TablePull, epoch: int | None) -> RowHeader:
+    return RowHeader(_new_id(), pull.columns, epoch, has_end=False)
+
+
+def _new_id() -> str:
+    return f"query_{secrets.randbits(_ID_BITS)}"

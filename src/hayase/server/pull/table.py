@@ -11,6 +11,7 @@ from hayase.core.records import Windowed
 from hayase.core.windows import window_from
 from hayase.serde.murmur2 import partition_for_key
 from hayase.server.pull.stores import PinnedStore
+from hayase.server.rows import ResultColumn
 from hayase.sql.analysis.access_path import FIRST_MS, LAST_MS, AccessPath, KeyLookup, KeyRange
 from hayase.sql.analysis.pull import PullPlan
 from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
@@ -39,7 +40,8 @@ class TablePull:
         query_id: the query that makes the table.
         kept: where its rows are.
         predicate: what a row has to pass.
-        projection: the columns of the answer.
+        projection: makes a row of the answer.
+        columns: of the answer.
     """
 
     plan: PullPlan
@@ -47,6 +49,7 @@ class TablePull:
     kept: KeptTable
     predicate: RowExpression | None
     projection: RowProjection
+    columns: tuple[ResultColumn, ...]
 
     @classmethod
     def of(
@@ -62,7 +65,14 @@ class TablePull:
         predicate = None if plan.where is None else compile_row(plan.where, columns, functions, settings)
         projection = compile_projection(plan.items, columns, functions, settings)
         projection.report = _log_select
-        return cls(plan, query_id, kept, predicate, projection)
+        shown = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
+        return cls(plan, query_id, kept, predicate, projection, shown)
+
+    def rows_of_key(self, lookup: KeyLookup, pinned: PinnedStore) -> list[list[Any]]:
+        """The rows of one key of a table without windows, whatever the condition is."""
+        with pinned.reading() as partitions:
+            found = self._looked_up(lookup, pinned.spec, partitions)
+        return list(islice(self._rows(found, None), self.plan.limit))
 
     def batches(self, pinned: PinnedStore) -> Iterator[list[list[Any]]]:
         """The rows of the answer in batches; of a live store, they are all computed before the first is given."""
@@ -75,14 +85,14 @@ class TablePull:
         yield from self._batched(found)
 
     def _batched(self, entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
-        rows = self._rows(entries)
+        rows = self._rows(entries, self.predicate)
         if self.plan.limit is not None:
             rows = islice(rows, self.plan.limit)
         while batch := list(islice(rows, BATCH_ROWS)):
             yield batch
 
-    def _rows(self, entries: Iterable[Entry]) -> Iterator[list[Any]]:
-        row_of, predicate, projection = self.kept.row_of, self.predicate, self.projection
+    def _rows(self, entries: Iterable[Entry], predicate: RowExpression | None) -> Iterator[list[Any]]:
+        row_of, projection = self.kept.row_of, self.projection
         for key, value in entries:
             timestamp_ms = None
             if isinstance(value, ValueAndTimestamp):
@@ -92,10 +102,10 @@ class TablePull:
                 yield list(projection(row).values())
 
     def _entries(self, spec: StoreSpec, partitions: Sequence[ByteStore]) -> Iterator[Entry]:
-        views = [open_read_only_view(spec, partition) for partition in partitions]
         path = self._usable_path(spec)
         if path.lookups is not None:
-            return chain.from_iterable(self._looked_up(lookup, spec, views) for lookup in path.lookups)
+            return chain.from_iterable(self._looked_up(lookup, spec, partitions) for lookup in path.lookups)
+        views = [open_read_only_view(spec, partition) for partition in partitions]
         if path.range is not None:
             return chain.from_iterable(_in_range(path.range, view) for view in views)
         return chain.from_iterable(map(_all, views))
@@ -109,16 +119,16 @@ class TablePull:
             return AccessPath()
         return path
 
-    def _looked_up(self, lookup: KeyLookup, spec: StoreSpec, views: Sequence[ReadOnlyView]) -> list[Entry]:
+    def _looked_up(self, lookup: KeyLookup, spec: StoreSpec, partitions: Sequence[ByteStore]) -> list[Entry]:
         """The entries of a key: of the partition that it should be in, else of another one.
 
         A topic may be written with another partitioner, or its keys with another schema than those of the store.
         """
         key = self.kept.key_of(dict(lookup.key))
         data = spec.key_serde.to_bytes(key)
-        place = partition_for_key(data, len(views)) if len(views) > 1 else 0
-        for view in (views[place], *views[:place], *views[place + 1 :]):
-            found = _entries_of_key(view, key, lookup, spec)
+        place = partition_for_key(data, len(partitions)) if len(partitions) > 1 else 0
+        for partition in (partitions[place], *partitions[:place], *partitions[place + 1 :]):
+            found = _entries_of_key(open_read_only_view(spec, partition), key, lookup, spec)
             if found:
                 return found
         return []

@@ -209,6 +209,13 @@ def test_bad_regular_expressions_are_errors(text: str) -> None:
         evaluate(text)
 
 
+def test_a_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hayase.sql.functions.scalar.regex._MATCH_S", 0.05)
+    for call in ("REGEXP_EXTRACT('(a|aa|a.)+$', T)", "REGEXP_REPLACE(T, '(a|aa|a.)+$', '')"):
+        with pytest.raises(FunctionError, match="TOO_SLOW"):
+            of_text(call, "a" * 60 + "\nb")
+
+
 def test_half_a_surrogate_of_a_json_text_becomes_a_question_mark() -> None:
     assert of_text("EXTRACTJSONFIELD(T, '$.a')", '{"a": "x\\ud800y"}') == "x?y"
     assert of_text("EXTRACTJSONFIELD(T, '$.a')", '{"a": "\\ud83d\\ude00"}') == "\U0001f600"

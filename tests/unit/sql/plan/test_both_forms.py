@@ -191,7 +191,8 @@ def test_a_batch_gives_what_its_records_give(name: str) -> None:
 @pytest.mark.parametrize("name", ON_CLOSE)
 @pytest.mark.parametrize("cut", ["runs", "random"])
 def test_windows_that_close_send_the_same_results_in_the_same_order(name: str, cut: Cut) -> None:
-    numbered = st.tuples(st.just("S"), KEYS, rows(I=INTEGERS, B=BIGINTS, **dict.fromkeys("DNTA", st.none())), TIMES)
+    values = rows(I=INTEGERS, B=BIGINTS, **dict.fromkeys(("D", "N", "T", "A", "TS"), st.none()))
+    numbered = st.tuples(st.just("S"), KEYS, values, TIMES)
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(numbered, max_size=25))

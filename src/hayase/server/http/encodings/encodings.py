@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from hayase.server.http.encodings.json_values import RowsToJson, to_json
 from hayase.server.http.encodings.protobuf_rows import ProtobufRows
-from hayase.server.rows import RowBatch, RowHeader
+from hayase.server.rows import ResultColumn, RowBatch, RowHeader
 from hayase.sql.errors import SqlError
 
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
@@ -50,7 +51,7 @@ class Delimited:
 
     def head(self) -> bytes:
         """See RowEncoding."""
-        return to_json(metadata(self._header)) + b"\n"
+        return _metadata_json(self._header) + b"\n"
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
@@ -78,7 +79,7 @@ class JsonArray:
 
     def head(self) -> bytes:
         """See RowEncoding."""
-        return b"[" + to_json(metadata(self._header)) + b"\n"
+        return b"[" + _metadata_json(self._header) + b"\n"
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
@@ -182,6 +183,17 @@ def metadata(header: RowHeader) -> dict[str, Any]:
         "columnNames": [column.name for column in header.columns],
         "columnTypes": [str(column.type) for column in header.columns],
     }
+
+
+def _metadata_json(header: RowHeader) -> bytes:
+    return b'{"queryId":' + to_json(header.query_id) + _columns_json(header.columns)
+
+
+@lru_cache(maxsize=512)
+def _columns_json(columns: tuple[ResultColumn, ...]) -> bytes:
+    """What is the same in the headers of all answers that have these columns."""
+    shown = metadata(RowHeader(None, columns))
+    return b"," + to_json({name: shown[name] for name in ("columnNames", "columnTypes")})[1:]
 
 
 def encoding_for(media_type: str, header: RowHeader, error_entity: ErrorEntity) -> RowEncoding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -44,8 +44,7 @@ class RowsToJson:
     """
 
     def __init__(self, columns: Sequence[ResultColumn]) -> None:
-        converters = [(place, _converter(column.type)) for place, column in enumerate(columns)]
-        self._needed = [(place, convert) for place, convert in converters if convert is not None]
+        self._needed = _converters(tuple(columns))
 
     def __call__(self, row: Sequence[Any]) -> Sequence[Any]:
         """The values of a row."""
@@ -56,6 +55,13 @@ class RowsToJson:
             if values[place] is not None:
                 values[place] = convert(values[place])
         return values
+
+
+@lru_cache(maxsize=512)
+def _converters(columns: tuple[ResultColumn, ...]) -> list[tuple[int, _Convert]]:
+    """The places of the columns whose values have to be converted, and how."""
+    converters = ((place, _converter(column.type)) for place, column in enumerate(columns))
+    return [(place, convert) for place, convert in converters if convert is not None]
 
 
 def _converter(type_: SqlType) -> _Convert | None:

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.regex import Pattern, compiled, expanded
 from hayase.sql.functions.registry import scalar
+
+_MATCH_S = 5.0
+"""How long one call may match: patterns of a few characters can take longer than the world lasts."""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _in_time(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Makes an expression that takes too long an error of the function."""
+
+    @wraps(function)
+    def bounded(*args: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return function(*args, **named)
+        except TimeoutError:
+            raise FunctionError(
+                "REGULAR_EXPRESSION_TOO_SLOW",
+                f"the regular expression has matched for {_MATCH_S:g} s without a result; make it simpler: repetitions "
+                "inside of repetitions, as in (a+)+, take that long",
+            ) from None
+
+    return bounded
 
 
 def _checked_group(pattern: Pattern, group: int) -> int:
@@ -23,11 +49,12 @@ def regexp_extract(pattern: str, text: str) -> str | None:
 
 
 @scalar("regexp_extract", "(STRING, STRING, INT) -> STRING", "A group of the first match of a pattern in a text.")
+@_in_time
 def regexp_extract_group(pattern: str, text: str, group: int) -> str | None:
     """REGEXP_EXTRACT of a group."""
     expression = compiled(pattern)
     _checked_group(expression, group)
-    found = expression.search(text)
+    found = expression.search(text, timeout=_MATCH_S)
     return None if found is None else found[group]
 
 
@@ -40,32 +67,35 @@ def regexp_extract_all(pattern: str, text: str) -> list[str | None]:
 @scalar(
     "regexp_extract_all", "(STRING, STRING, INT) -> ARRAY<STRING>", "A group of all matches of a pattern in a text."
 )
+@_in_time
 def regexp_extract_all_group(pattern: str, text: str, group: int) -> list[str | None]:
     """REGEXP_EXTRACT_ALL of a group."""
     expression = compiled(pattern)
     _checked_group(expression, group)
-    return [found[group] for found in expression.finditer(text)]
+    return [found[group] for found in expression.finditer(text, timeout=_MATCH_S)]
 
 
 @scalar(
     "regexp_replace", "(STRING, STRING, STRING) -> STRING",
     "The text with all matches of a pattern replaced; $1 and ${name} in the replacement are groups.",
 )  # fmt: skip
+@_in_time
 def regexp_replace(text: str, pattern: str, replacement: str) -> str:
     """REGEXP_REPLACE."""
-    return str(compiled(pattern).sub(lambda found: expanded(found, replacement), text))
+    return str(compiled(pattern).sub(lambda found: expanded(found, replacement), text, timeout=_MATCH_S))
 
 
 @scalar(
     "regexp_split_to_array", "(STRING, STRING) -> ARRAY<STRING>", "The parts of a text between matches of a pattern."
 )
+@_in_time
 def regexp_split_to_array(text: str, pattern: str) -> list[str]:
     """REGEXP_SPLIT_TO_ARRAY: a pattern that matches nothing splits all characters and drops empty parts at the end."""
     expression = compiled(pattern)
     parts: list[str] = []
     start = 0
-    splits_empty = expression.fullmatch("") is not None
-    for found in expression.finditer(text):
+    splits_empty = expression.fullmatch("", timeout=_MATCH_S) is not None
+    for found in expression.finditer(text, timeout=_MATCH_S):
         if found.end() == (0 if splits_empty else start) and found.start() == found.end():
             continue  # nothing is split off at the start of a part
         parts.append(text[start : found.start()])

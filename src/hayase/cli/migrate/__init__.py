@@ -1,0 +1,1 @@
+"""`hayase sql migrate`: projects of ksql-migrations."""

@@ -1,0 +1,85 @@
+"""The tables that a sink writes: which columns they have, made and widened where the settings allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hayase.connect.config.config_def import TypedConfig
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.sql.offset_table import Execute
+from hayase.connect.sql.rows import RowChange, RowChangeKind
+from hayase.connect.sql.sink_config import SchemaEvolution
+
+
+class Tables:
+    """Tables of one database, as far as they were looked at.
+
+    Args:
+        config: with the keys of `sql_sink_keys`.
+        columns_of: names of a table's columns; none: there is no such table.
+        type_of: the type of the column that is to hold a value of a change.
+    """
+
+    def __init__(
+        self,
+        config: TypedConfig,
+        columns_of: Callable[[Execute, str], set[str]],
+        type_of: Callable[[RowChange, str], str],
+    ) -> None:
+        self._create = config.bool("auto.create")
+        self._evolve = SchemaEvolution(config.string("schema.evolution").lower()) is SchemaEvolution.BASIC
+        self._columns_of = columns_of
+        self._type_of = type_of
+        self._columns: dict[str, set[str]] = {}
+
+    def forget(self) -> None:
+        """Look again: what was made is gone with a transaction that was rolled back."""
+        self._columns = {}
+
+    def prepare(self, execute: Execute, change: RowChange) -> None:
+        """Make the table of a change, or add the columns that it lacks.
+
+        Raises:
+            ConnectError: `UNKNOWN_TABLE`, `UNKNOWN_COLUMN`: the settings do not allow that.
+        """
+        known = self._columns.get(change.table)
+        if known is None:
+            known = self._columns_of(execute, change.table) or self._made(execute, change)
+            self._columns[change.table] = known
+        lacking = [name for name in (*change.key, *change.values) if name not in known]
+        if not lacking:
+            return
+        if not self._evolve:
+            raise ConnectError(
+                "UNKNOWN_COLUMN",
+                f"the table {change.table} has no column {lacking[0]!r}; add it, or set schema.evolution=basic",
+                table=change.table,
+            )
+        for name in lacking:
+            column = f"{quoted(name)} {self._type_of(change, name)}"
+            execute(f"ALTER TABLE {quoted(change.table)} ADD COLUMN {column}", ())
+        known.update(lacking)
+
+    def _made(self, execute: Execute, change: RowChange) -> set[str]:
+        if not self._create or change.kind is RowChangeKind.DELETE:
+            raise ConnectError(
+                "UNKNOWN_TABLE",
+                f"the database has no table {change.table!r}; make it, or set auto.create=true",
+                table=change.table,
+            )
+        names = [*change.key, *change.values]
+        columns = [f"{quoted(name)} {self._type_of(change, name)}" for name in names]
+        if change.key:
+            columns.append(f"PRIMARY KEY ({', '.join(map(quoted, change.key))})")
+        execute(f"CREATE TABLE {quoted(change.table)} ({', '.join(columns)})", ())
+        return set(names)
+
+
+def quoted(name: str) -> str:
+    """A name as both databases take it.
+
+    Example:
+        >>> print(quoted('a "b" c'))
+        "a ""b"" c"
+    """
+    return '"' + name.replace('"', '""') + '"'
