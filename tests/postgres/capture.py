@@ -42,7 +42,7 @@ class _Context:
 
 
 class Capture:
-    """Drives a task; `records` and `offsets` are what the log would have."""
+    """Drives a task; `records` and `offsets` are what the log would have, `crashes` counts those of `step`."""
 
     def __init__(
         self, server: PostgresServer, database: str = "postgres", *, serialized: bool = False, **config: str
@@ -57,6 +57,7 @@ class Capture:
         }
         self.records: list[SourceRecord] = []
         self.offsets: dict[SourcePartitionKey, Any] = {}
+        self.crashes = 0
         self.task: PostgresSourceTask | None = None
         self.context: _Context | None = None
 
@@ -77,6 +78,7 @@ class Capture:
                 self.offsets[source_partition_key(partition)] = offset
             context.waiting.clear()
         if crash:
+            self.crashes += 1
             self.crash()
         else:
             task.commit()

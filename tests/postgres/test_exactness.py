@@ -223,3 +223,15 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_capture_and_server_crash(
 ) -> None:
     capture = capture_under_load(postgres_server, database, seed, seconds=6.0, server_kills=1)
     assert check(postgres_server, database, capture) > 200
+    assert capture.crashes >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [3, 4, 5, 6])
+def test_nothing_is_lost_and_nothing_comes_twice_in_many_crashes(
+    postgres_server: PostgresServer, database: str, seed: int
+) -> None:
+    capture = capture_under_load(postgres_server, database, seed, seconds=45.0, server_kills=6)
+    assert check(postgres_server, database, capture) > 1000
+    assert capture.crashes >= 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+from collections.abc import Sequence
 
 import msgspec
 import polars as pl
@@ -87,7 +88,9 @@ def event(name: str | None, cents: int) -> bytes:
     return msgspec.json.encode({"before": None, "after": {"name": name, "cents": cents}, "op": "u"})
 
 
-def rows_of(inner: Serde, form: str, *epochs: list[tuple[str, bytes | None]]) -> tuple[list[tuple[str, object]], int]:
+def rows_of(
+    inner: Serde, form: str, *epochs: Sequence[tuple[str, bytes | None]]
+) -> tuple[list[tuple[str, object]], int]:
     """What a captured table sends, and how many records were dropped."""
     builder = StreamsBuilder()
     table = builder.table("users", Consumed.with_(Serdes.string(), Serdes.debezium(inner)))

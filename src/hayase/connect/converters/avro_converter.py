@@ -122,7 +122,8 @@ class AvroConverter(RegistryConverter[AvroWriter]):
             writer.head = head
         given = writer.convert(value)
         if writer.raw_bytes:
-            return writer.head + given
+            whole: bytes = writer.head + given
+            return whole
         target = BytesIO()
         try:
             schemaless_writer(target, writer.parsed, given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hayase.connect.exceptions import DataError
@@ -119,9 +119,9 @@ class MessageWriter:
                 raise DataError("INVALID_SCHEMA", f"{field.name}: Protobuf has no lists of lists or of maps")
         if element.type is SchemaType.MAP:
             self._map(made, field, element, path)
-        elif element.name in _MESSAGES:
+        elif (message := _MESSAGES.get(element.name or "")) is not None:
             field.type = kind.TYPE_MESSAGE
-            field.type_name, file = _MESSAGES[element.name]
+            field.type_name, file = message
             self._import(file)
             if element.name == DECIMAL_NAME:
                 self._meta(field, scale=str(scale_of(element)))
@@ -201,7 +201,8 @@ def schema_of(descriptor: Descriptor, _open: tuple[str, ...] = ()) -> ConnectSch
     if name in _open:
         raise DataError("INVALID_SCHEMA", f"the message {name} holds itself; Connect has no such schemas")
     fields = []
-    for position, field in enumerate(descriptor.fields):
+    described: Sequence[Any] = descriptor.fields  # the stubs do not have all that fields have
+    for position, field in enumerate(described):
         schema = _field_schema(field, (*_open, name))
         parameters = {**schema.parameters, TAG: str(field.number)}
         named = schema.named(schema.name, version=schema.version, doc=schema.doc, parameters=parameters)
@@ -229,7 +230,7 @@ def is_entry(field: FieldDescriptor) -> bool:
     return kind is not None and kind.name.endswith("Entry") and {each.name for each in kind.fields} == {"key", "value"}
 
 
-def _one(field: FieldDescriptor, outer: tuple[str, ...]) -> ConnectSchema:
+def _one(field: Any, outer: tuple[str, ...]) -> ConnectSchema:
     if field.enum_type is not None:
         return ConnectSchema(SchemaType.STRING, parameters={"io.confluent.connect.protobuf.Enum": field.enum_type.name})
     meta = field.GetOptions().Extensions[meta_extension()].params

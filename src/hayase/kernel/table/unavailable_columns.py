@@ -13,7 +13,7 @@ from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, order_of
 from hayase.serde.protocol import Schema
 from hayase.serde.unavailable import UNAVAILABLE
 
-_MARKS: dict[pl.DataType, Any] = {pl.String(): UNAVAILABLE, pl.Binary(): UNAVAILABLE.encode()}
+_MARKS: dict[object, Any] = {pl.String(): UNAVAILABLE, pl.Binary(): UNAVAILABLE.encode()}
 
 
 def no_row_before() -> SerializationError:
@@ -75,7 +75,7 @@ def _marked(name: str, kind: pl.DataType) -> pl.Expr | None:
     column = pl.col(name)
     if kind in _MARKS:
         return column == pl.lit(_MARKS[kind])
-    if isinstance(kind, pl.List) and (mark := _MARKS.get(kind.inner)) is not None:  # type: ignore[call-overload]
+    if isinstance(kind, pl.List) and (mark := _MARKS.get(kind.inner)) is not None:
         return (column.list.len() == 1) & (column.list.get(0, null_on_oob=True) == pl.lit(mark))
     return None
 
