@@ -165,6 +165,7 @@ _SCHEDULES = {
 """Schedules that random seeds seldom come to, by the rule that excludes them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", _SCHEDULES)
 def test_slot_producers_exclude_a_schedule_that_doubles_an_epoch_without_the_rule(
     rule: str, bench_of: Callable[[Rules], _Bench]

@@ -114,18 +114,20 @@ def personal_fields(value_type: type) -> dict[str, Personal]:
         TopologyError: `INVALID_PERSONAL_FIELD`.
 
     Example:
-        >>> from dataclasses import dataclass
+        >>> from dataclasses import make_dataclass
         >>> from typing import Annotated
-        >>> @dataclass
-        ... class Registered:
-        ...     email: Annotated[str, Personal()]
-        ...     plan: str
+        >>> Registered = make_dataclass("Registered", [("email", Annotated[str, Personal()]), ("plan", str)])
         >>> list(personal_fields(Registered))
         ['email']
     """
     try:
         hints = typing.get_type_hints(value_type, include_extras=True)
-    except (NameError, TypeError):
+    except (NameError, TypeError) as error:
+        for name, text in getattr(value_type, "__annotations__", {}).items():
+            if Personal.__name__ in str(text):  # never kept in clear because its type cannot be found
+                raise _invalid(
+                    value_type, name, f"its type cannot be found ({error}); define it in a module"
+                ) from error
         return {}
     found: dict[str, Personal] = {}
     for name, hint in hints.items():

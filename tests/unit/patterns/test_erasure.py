@@ -30,6 +30,7 @@ from hayase.patterns import (
     SubjectKeys,
 )
 from hayase.patterns.command_reading import command_headers
+from hayase.patterns.personal_data import personal_fields
 from hayase.patterns.read_models.verification import verify
 from hayase.patterns.recorded_events import event_headers, folded, read_event
 from hayase.patterns.subject_keys import ErasureStatus
@@ -340,3 +341,12 @@ def test_rows_are_verified_after_an_erasure(accounts: Accounts, tmp_path: Path) 
     fill(model, accounts)
     assert rows(tmp_path) == [("1", "[erased]")]
     assert verify(model, accounts.settings).different == 0
+
+
+def test_a_personal_field_whose_type_cannot_be_found_is_refused() -> None:
+    class Local:
+        email: Annotated[str, Personal(), Missing]  # type: ignore[name-defined] # noqa: F821
+
+    with pytest.raises(TopologyError) as refused:
+        personal_fields(Local)
+    assert refused.value.condition == "INVALID_PERSONAL_FIELD"

@@ -239,8 +239,9 @@ def test_the_later_of_two_runners_goes_on_and_the_earlier_one_fails(events: Even
         with running(model_in(tmp_path), events) as second:
             eventually(lambda: second.status.state is ReadModelState.RUNNING)
             events.record("a", Placed("book"))
-            eventually(lambda: first.status.state is ReadModelState.FAILED and second.status.lag == 0)
+            eventually(lambda: first.status.state is ReadModelState.FAILED)
             assert "SUPERSEDED" in first.status.reason
+            eventually(lambda: rows(tmp_path) != [])
     assert rows(tmp_path) == [("a", "book", 0)]
 
 
