@@ -28,7 +28,7 @@ from hayase.storage import s3_blobs
 
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 _PLANTED_SEEDS = 2000
-_QUICK = {"markers_of_all_ids", "published_before_fencing", "markers_of_all_bundles"}
+_QUICK = {"markers_of_all_ids", "markers_of_all_bundles"}
 _SELDOM = {"place_is_numbered", "old_ids_are_taken_again"}
 """Not expected of random seeds."""
 
