@@ -245,7 +245,7 @@ def test_the_later_of_two_runners_goes_on_and_the_earlier_one_fails(events: Even
     assert rows(tmp_path) == [("a", "book", 0)]
 
 
-def test_verification_names_a_row_that_somebody_changed(events: Events, tmp_path: Path) -> None:
+def test_verification_names_a_row_that_another_client_changed(events: Events, tmp_path: Path) -> None:
     events.record("a", Placed("book"))
     model = model_in(tmp_path)
     fill(model, events)
