@@ -223,7 +223,8 @@ class ProgramConnectors:
 
 def describe_connectors(connectors: Sequence[ProgramConnector]) -> list[str]:
     """One line for each connector, with its class, the topic that joins it to the topology, and its guarantee."""
-    return [_described(Plugins(), each) for each in connectors]
+    plugins = Plugins()
+    return [_described(plugins, each) for each in connectors]
 
 
 def _described(plugins: Plugins, connector: ProgramConnector) -> str:
