@@ -14,11 +14,11 @@ from unittest import mock
 from pyspark import cloudpickle
 from tests.simulation.kafka_clients import Clients
 from tests.simulation.logs import SimulatedLog
-from tests.simulation.object_store import ObjectStore
+from tests.simulation.object_store import ObjectStore, in_place_of_s3
 from tests.simulation.scheduler import Sim, SimThreading, SimTime, transaction_of
 
 from hayase.app import prepare
-from hayase.core import failpoints, steps
+from hayase.core import failpoints
 from hayase.core.patience import Patience
 from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime.driver import blob_lease
@@ -30,7 +30,7 @@ from hayase.state.changelog import changelog
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.state.environment.folders import StateFolders
-from hayase.storage import lmdb_env, s3_blobs
+from hayase.storage import lmdb_env
 
 _PATIENCE_S = 8.0
 _MACHINE = "simulated-machine-{}"
@@ -93,9 +93,6 @@ def simulated(
     def new_id() -> uuid.UUID:
         return uuid.UUID(int=sim.ids.getrandbits(128), version=4)
 
-    def client_for(_: object) -> Any:
-        return store.client()
-
     def open_log(_: object) -> Any:
         return log.open()
 
@@ -124,11 +121,8 @@ def simulated(
         mock.patch.dict(sys.modules, {"cloudpickle": cloudpickle}),
         mock.patch.object(uuid, "uuid4", new_id),
         mock.patch.object(failpoints, "listener", reached),
-        # Simulated processes share one thread, and leave a request when they are killed, which may be after the
-        # simulation.
-        mock.patch.object(steps, "STEPS", steps.Steps()),
+        in_place_of_s3(store.client),
         mock.patch.object(lmdb_env, "_transaction", transaction),
-        mock.patch.object(s3_blobs, "client_for", client_for),
         mock.patch.object(blob_lease, "_machine", current_machine),
         mock.patch.object(blob_lease, "_born", born),
         mock.patch.object(blob_lease, "threading", threads),

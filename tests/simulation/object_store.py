@@ -6,14 +6,18 @@ A request can be lost before it arrives, its answer can be lost, and it can arri
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.simulation.scheduler import Sim
 
+from hayase.core import steps
 from hayase.core.patience import IMPATIENT, Patience
+from hayase.storage import s3_blobs
 from hayase.storage.s3_blobs import S3Blobs
 from hayase.storage.s3_location import S3Location
 
@@ -180,3 +184,17 @@ def _shown(key: str) -> str:
     """In the trace: a program's digest depends on where this process keeps its files."""
     name = key.removeprefix(_PREFIX)
     return "programs/..." if name.startswith("programs/") else name
+
+
+@contextmanager
+def in_place_of_s3(client: Callable[[], Any]) -> Iterator[None]:
+    """While every `S3Blobs` asks a model of a store.
+
+    Simulated processes share one thread, and leave a request when they are killed, which may be after the simulation:
+    what they write down of their steps is theirs.
+    """
+    with (
+        mock.patch.object(steps, "STEPS", steps.Steps()),
+        mock.patch.object(s3_blobs, "client_for", side_effect=lambda _: client()),
+    ):
+        yield

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from unittest import mock
 
 from confluent_kafka import KafkaException
 from tests.simulation.kafka_broker import Broker
 from tests.simulation.kafka_clients import Clients
-from tests.simulation.object_store import Network, ObjectStore
+from tests.simulation.object_store import Network, ObjectStore, in_place_of_s3
 from tests.simulation.scheduler import Mailbox, Process, Sim, Stuck
 from tests.simulation.slot_protocol import (
     MARKERS,
@@ -27,7 +26,6 @@ from tests.simulation.slot_protocol import (
 
 from hayase.core.errors import HayaseError
 from hayase.core.patience import Patience
-from hayase.storage import s3_blobs
 from hayase.storage.blobs import BlobStore
 
 _BUNDLES = tuple(f"{topology}:0-0" for topology in "abc")
@@ -240,7 +238,7 @@ def run_slots(seed: int, rules: Rules = _ALL_RULES, *, keep_trace: bool = False)
     """Run one schedule."""
     sim = Sim(seed, keep_trace=keep_trace)
     world = SlotWorld(sim, rules)
-    with mock.patch.object(s3_blobs, "client_for", return_value=world.store.client()):
+    with in_place_of_s3(world.store.client):
         try:
             problem = world.run()
         finally:

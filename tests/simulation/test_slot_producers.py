@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from tests.simulation.kafka_broker import Broker
 from tests.simulation.kafka_clients import Clients
-from tests.simulation.object_store import ObjectStore
+from tests.simulation.object_store import ObjectStore, in_place_of_s3
 from tests.simulation.scheduler import Sim
 from tests.simulation.slot_protocol import (
     MARKERS,
@@ -24,7 +24,7 @@ from tests.simulation.slot_protocol import (
 )
 from tests.simulation.slot_world import run_slots
 
-from hayase.storage import s3_blobs
+from hayase.core.steps import STEPS
 
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 _PLANTED_SEEDS = 2000
@@ -66,6 +66,12 @@ def _mark(rule: str) -> pytest.MarkDecorator:
 def test_a_seed_finds_that_a_rule_of_slot_producers_is_left_out(rule: str) -> None:
     without = dataclasses.replace(Rules(), **{rule: False})
     assert any(run_slots(seed, without).problem for seed in range(_PLANTED_SEEDS))
+
+
+def test_a_world_of_slot_producers_leaves_no_request_behind_in_its_process() -> None:
+    for seed in range(_ALWAYS):
+        run_slots(seed)
+        assert not STEPS.asking
 
 
 def test_a_seed_of_slot_producers_gives_the_same_schedule_again() -> None:
@@ -121,7 +127,7 @@ def bench_of() -> Iterator[Callable[[Rules], _Bench]]:
 
         def make(rules: Rules) -> _Bench:
             bench = _Bench(rules)
-            stack.enter_context(mock.patch.object(s3_blobs, "client_for", return_value=bench.store.client()))
+            stack.enter_context(in_place_of_s3(bench.store.client))
             return bench
 
         yield make
