@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 _STOP_S = 10.0
+_LINGER_S = 1.0
+"""For answers on their way. A client that keeps an idle connection of HTTP/2 and does not read from it never closes
+it."""
+_LOOK_S = 0.02
 _BACKLOG = 128
 
 
@@ -62,7 +66,9 @@ class AsgiThread:
         self._grace_s = grace_s
         self._loop = asyncio.new_event_loop()
         self._server: Any = None
-        self._requests: set[Any] = set()
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._serving: asyncio.Future[Any] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, app: Any) -> None:
@@ -96,6 +102,7 @@ class AsgiThread:
 
         async def tracked(scope: Any, receive: Any, send: Any) -> None:
             task = asyncio.current_task()
+            assert task is not None
             self._requests.add(task)
             try:
                 await app(scope, receive, send)
@@ -105,12 +112,29 @@ class AsgiThread:
         return tracked
 
     def _stop(self) -> None:
-        self._server.stop()
-        self._loop.call_later(self._grace_s, self._end_requests)
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end())
 
-    def _end_requests(self) -> None:
+    async def _end(self) -> None:
+        """Take no more requests, give those at work their time, then leave connections that are still open."""
+        self._server.stop()
+        until = self._loop.time() + self._grace_s
+        while self._requests and self._loop.time() < until:
+            await asyncio.sleep(_LOOK_S)
         for task in self._requests:
             task.cancel()
+        left = [*self._requests] if self._serving is None else [*self._requests, self._serving]
+        if left:
+            await asyncio.wait(left, timeout=_LINGER_S)
+        if self._serving is not None:
+            self._serving.cancel()
+
+    async def _serve(self) -> None:
+        self._serving = asyncio.ensure_future(self._server.serve())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._serving
+        if self._ending is not None:  # the server leaves what is at work to itself
+            await self._ending
 
     def _made(self, app: Any) -> Any:
         """The server; it is given the socket, because it would bind one that a second server can bind as well."""
@@ -144,7 +168,7 @@ class AsgiThread:
         if self._threads is not None:
             self._loop.set_default_executor(ThreadPoolExecutor(self._threads, "hayase-request"))
         try:
-            self._loop.run_until_complete(self._server.serve())
+            self._loop.run_until_complete(self._serve())
         finally:
             self._server = None  # it holds the socket
             self._loop.close()

@@ -1,0 +1,67 @@
+"""The HTTP server of SQL, connectors and webhooks ends when it is told to, whatever its clients do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from typing import Any
+
+import httpx2
+import pytest
+
+from hayase.core.asgi_thread import AsgiThread
+
+
+def listening(port: int = 0) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
+class Slow:
+    """Answers `/` at once, and anything else after an hour."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            if scope["path"] != "/":
+                await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+                await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            self.ended.append(scope["path"])
+            raise
+        await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
+def test_an_idle_connection_that_nobody_reads_does_not_hold_its_end_up(http2: bool) -> None:
+    bound = listening()
+    port = bound.getsockname()[1]
+    server = AsgiThread(bound, "test", grace_s=20)
+    server.start(Slow())
+    with httpx2.Client(http1=not http2, http2=http2) as client:
+        assert client.get(server.url).text == "done"
+        begun = time.monotonic()
+        server.close()
+        assert time.monotonic() - begun < 10
+        second = AsgiThread(listening(port), "test")
+        second.start(Slow())
+        assert httpx2.get(second.url).text == "done"
+        second.close()
+
+
+def test_a_request_at_work_is_ended_after_its_time() -> None:
+    app = Slow()
+    server = AsgiThread(listening(), "test", grace_s=0.2)
+    server.start(app)
+    with httpx2.stream("GET", f"{server.url}/slow") as answer:
+        assert next(answer.iter_bytes()) == b"begun"
+        server.close()
+        assert app.ended == ["/slow"]
+    assert not [each for each in threading.enumerate() if each.name == "test"]
