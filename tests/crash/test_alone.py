@@ -88,6 +88,7 @@ def test_a_driver_a_jvm_and_a_daemon_killed_alone_at_work_leave_nothing_behind(
     expect_exactly_once(scene, undisturbed)
 
 
+@pytest.mark.slow
 def test_where_the_handler_says_so_a_jvm_that_was_killed_is_replaced_by_another(
     make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:

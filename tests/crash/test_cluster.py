@@ -45,6 +45,7 @@ def lose(scene: Scene, tell: Tell, machine: Machine, why: str) -> None:
     machine.lose()
 
 
+@pytest.mark.slow
 def test_machines_lost_in_mid_epoch_are_replaced_by_one_that_joins(
     cluster: SparkCluster, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:

@@ -47,6 +47,7 @@ def damage_spark_log(scene: Scene) -> None:
         path.write_bytes(b"v1\n{damaged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [31])
 def test_lost_state_and_a_damaged_spark_log_are_rebuilt_from_the_checkpoint(
     seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed

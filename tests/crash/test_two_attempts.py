@@ -43,6 +43,7 @@ def beside_its_replay(scene: Scene, tell: Tell, undisturbed: Undisturbed, step: 
     expect_exactly_once(scene, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("seed", [21])
 def test_two_attempts_at_the_same_step_write_once(

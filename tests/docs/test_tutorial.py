@@ -30,6 +30,7 @@ def test_the_program_prints_what_the_page_says(shop: Path) -> None:
     assert [done.stdout] == blocks("text")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_the_commands_run_it_on_spark(shop: Path) -> None:

@@ -77,6 +77,7 @@ def _works_on_kafka(folder: Path, broker: KafkaBroker) -> None:
     assert EQUAL in done.stdout
 
 
+@pytest.mark.slow
 def test_a_demo_that_keeps_running_compares_when_it_is_stopped(tmp_path: Path) -> None:
     arguments = [HAYASE, "demo", "--orders", "2000", "--keep-running", "--dir", str(tmp_path / "demo")]
     with subprocess.Popen(

@@ -12,6 +12,7 @@ from hayase.state.environment import crash_marker
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_states_are_closed_when_an_application_stops_so_that_they_survive_a_restart_of_the_machine(
     tmp_path: Path,
 ) -> None:
