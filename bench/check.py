@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import msgspec
 
+from bench.avro import decode_avro
 from bench.data import Orders, Products, Users
 from bench.scenarios import Scenario
 
@@ -52,7 +53,8 @@ def produced_result(scenario: Scenario, records: Iterable[tuple[bytes, bytes | N
     Raises:
         msgspec.ValidationError: a value is not of the scenario's type.
     """
-    decode = msgspec.json.Decoder(scenario.value_type).decode
+    in_avro = scenario.input.value_format == "avro"
+    decode = decode_avro if in_avro else msgspec.json.Decoder(scenario.value_type).decode
     key_of = (_session_key if scenario.sessions else _windowed_key) if scenario.windowed else bytes.decode
     if not scenario.table:
         return Counter((key_of(key), decode(value)) for key, value in records if value is not None)

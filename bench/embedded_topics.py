@@ -34,13 +34,13 @@ class EmbeddedTopics:
             if name.startswith(prefix):
                 self._log.delete_topic(name)
 
-    def load(self, name: str, records: Iterable[tuple[str, str, int]]) -> None:
+    def load(self, name: str, records: Iterable[tuple[str, str | bytes, int]]) -> None:
         """See Topics."""
         writer = self._log.writer()
         left = iter(records)
         while some := list(islice(left, _BATCH)):
             keys: list[bytes | None] = [key.encode() for key, _, _ in some]
-            values: list[bytes | None] = [value.encode() for _, value, _ in some]
+            values: list[bytes | None] = [value.encode() if isinstance(value, str) else value for _, value, _ in some]
             writer.append([OutputBatch(name, keys, values, [time_ms for _, _, time_ms in some])])
         writer.close()
 

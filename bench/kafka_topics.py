@@ -47,7 +47,7 @@ class KafkaTopics:
             for future in self._admin.delete_topics(names).values():
                 future.result(30)
 
-    def load(self, name: str, records: Iterable[tuple[str, str, int]]) -> None:
+    def load(self, name: str, records: Iterable[tuple[str, str | bytes, int]]) -> None:
         """See Topics."""
         count = 0
         producer = Producer(

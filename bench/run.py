@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from bench import sides
+from bench.avro import avro_records
 from bench.check import Result, difference, expected_result, produced_result
 from bench.data import PRODUCTS, make_orders, make_products, make_users
 from bench.machine import Machine
@@ -134,7 +135,7 @@ class Benchmark:
             self._loaded.pop(scenario.log, None)
             self._say(f"Loading {source.name}: {records:,} orders (seed {self._options.seed}) …")
             topics.create(source.name, source.partitions)
-            topics.load(source.name, orders.records())
+            topics.load(source.name, avro_records(orders) if source.value_format == "avro" else orders.records())
             if source.table is not None and users is not None:
                 topics.create(source.table, source.partitions)
                 topics.load(source.table, users.records())

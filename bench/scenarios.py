@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from bench.avro import FIELDS_SQL, Twenty
+
 
 class OrderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A value in the output of `filter`."""
@@ -81,6 +83,7 @@ class Input:
         partitions: of every topic of a run.
         table: name of the topic with a row for each user; `None`: not needed.
         products: name of the topic with rows for each product; `None`: not needed.
+        value_format: of the orders, and of the output.
     """
 
     name: str
@@ -88,12 +91,14 @@ class Input:
     partitions: int = 2
     table: str | None = None
     products: str | None = None
+    value_format: Literal["json", "avro"] = "json"
 
 
 ORDERS = Input("orders")
 MANY_PARTITIONS = Input("orders-8p", partitions=8)
 MANY_USERS = Input("orders-1m", users=1_000_000, table="users-1m", products="products-1m")
 FEW_USERS = Input("orders-10k", users=10_000)
+IN_AVRO = Input("orders-avro", value_format="avro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +379,18 @@ _IN_SQL = (
                 regexp_replace(product, '[0-9]+', '#', 'g')
             FROM orders""",
         must=1,
+        sql=True,
+        seconds=(60, 60),
+    ),
+    Scenario(
+        "sql_avro_twenty_fields",
+        "in SQL: half of the orders, twenty fields each, Avro to Avro",
+        "avro_twenty_fields",
+        Twenty,
+        table=False,
+        expected_sql=f"SELECT user, {FIELDS_SQL} FROM orders WHERE amount > 5000",
+        input=IN_AVRO,
+        must=1.5,
         sql=True,
         seconds=(60, 60),
     ),

@@ -41,7 +41,7 @@ class Topics(Protocol):
         """Delete every topic whose name begins so."""
         ...
 
-    def load(self, name: str, records: Iterable[tuple[str, str, int]]) -> None:
+    def load(self, name: str, records: Iterable[tuple[str, str | bytes, int]]) -> None:
         """Write keys, values and timestamps, partitioned as Kafka's Java clients do; durable on return."""
         ...
 

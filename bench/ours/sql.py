@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from bench import avro
 from bench.ours.application import run_topology
+from hayase.serde.registry import RegistrySchema
 from hayase.sql.engine import SqlEngine
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.topology.topology import Topology
 
@@ -16,11 +20,15 @@ _ORDER = """
 _SOURCES = f"""
 CREATE STREAM orders ({_ORDER}) WITH (kafka_topic='${{input}}', value_format='JSON');
 """
+_AVRO = "avro_twenty_fields"
 _RESULT = "result WITH (kafka_topic='${output}', value_format='JSON') AS"
 _TOTALS = "COUNT(*) AS `n`, SUM(amount) AS `total`"
 _MINUTE = "SIZE 1 MINUTE, GRACE PERIOD 1 MINUTE"
 
 SCRIPTS = {
+    _AVRO: """
+        CREATE STREAM orders (k STRING KEY) WITH (kafka_topic='${input}', value_format='AVRO');
+        CREATE STREAM result WITH (kafka_topic='${output}') AS SELECT * FROM orders WHERE amount > 5000;""",
     "filter": f"""
         CREATE STREAM {_RESULT}
         SELECT k, order_id AS `order_id`, user AS `user`, product AS `product`, amount AS `amount`
@@ -64,11 +72,20 @@ SCRIPTS = {
 }
 
 
-def topology(script: str, topics: dict[str, str]) -> Topology:
-    """The topology of the one query of a script; `topics` are the names of input, output and perhaps table."""
+def topology(script: str, topics: dict[str, str], schemas: Path) -> Topology:
+    """The topology of the one query of a script.
+
+    Args:
+        script: a name in `SCRIPTS`.
+        topics: the names of input, output and perhaps table.
+        schemas: folder for the schema registry of what is in Avro.
+    """
     known = dict.fromkeys(topics.values(), (1, 1))
-    engine = SqlEngine({"auto.offset.reset": "earliest"}, topics=MemoryTopics(known))
-    text = _SOURCES + SCRIPTS[script]
+    registry = EmbeddedSchemaRegistry.in_folder(schemas)
+    engine = SqlEngine({"auto.offset.reset": "earliest"}, topics=MemoryTopics(known), schema_registry=registry)
+    if script == _AVRO:
+        registry.register(f"{topics['input']}-value", RegistrySchema(avro.SCHEMA.read_text()))
+    text = SCRIPTS[script] if script == _AVRO else _SOURCES + SCRIPTS[script]
     for name, topic in topics.items():
         text = text.replace(f"${{{name}}}", topic)
     engine.script(text)
@@ -79,7 +96,8 @@ def topology(script: str, topics: dict[str, str]) -> Topology:
 def build(given: argparse.Namespace) -> Topology:
     """The topology for a command line."""
     names = ("input", "output", "table")
-    return topology(given.script, {name: topic for name in names if (topic := getattr(given, name)) is not None})
+    topics = {name: topic for name in names if (topic := getattr(given, name)) is not None}
+    return topology(given.script, topics, Path(given.state_dir) / "schemas")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 import polars as pl
@@ -120,10 +121,11 @@ def _in_hash_order(entries: Mapping[str, T]) -> list[tuple[str, T]]:
     return sorted(entries.items(), key=lambda entry: _java_hash(entry[0]) & (capacity - 1))
 
 
+@lru_cache(maxsize=1 << 14)  # a start describes its topology several times
 def _java_hash(text: str) -> int:
     hashed = 0
-    for subtopology in _utf16(text):
-        hashed = (hashed * 31 + subtopology) & 0xFFFFFFFF
+    for unit in _utf16(text):
+        hashed = (hashed * 31 + unit) & 0xFFFFFFFF
     return hashed ^ (hashed >> 16)
 
 

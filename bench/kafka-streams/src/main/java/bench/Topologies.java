@@ -1,6 +1,7 @@
 package bench;
 
 import java.time.Duration;
+import org.apache.avro.generic.GenericRecord;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -62,6 +63,14 @@ final class Topologies {
     if (application.equals("foreign_key_join")) {
       KTable<String, Product> products = builder.table(table, Consumed.with(STRING, PRODUCT));
       price(builder.table(input, Consumed.with(STRING, ORDER)), products, output);
+      return builder.build();
+    }
+    if (application.equals("avro_twenty_fields")) {
+      Serde<GenericRecord> twenty = new AvroSerde("/twenty.avsc");
+      builder
+          .stream(input, Consumed.with(STRING, twenty))
+          .filter((user, order) -> (long) order.get("AMOUNT") > LARGE_AMOUNT)
+          .to(output, Produced.with(STRING, twenty));
       return builder.build();
     }
     KStream<String, Order> orders = builder.stream(input, Consumed.with(STRING, ORDER));
