@@ -65,6 +65,7 @@ class Place:
         folder: on this real machine.
         settings: of the application.
         epoch_memory_max_bytes: smaller than the setting allows, so that small epochs are too large for memory.
+        delete_removed_stores: see `prepare`.
         away: machines that are off, each with whether it is back, its disk as it was.
     """
 
@@ -75,6 +76,7 @@ class Place:
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
     epoch_memory_max_bytes: int | None = None
+    delete_removed_stores: bool = False
     away: dict[int, Callable[[], bool]] = field(default_factory=dict)
 
     def present(self) -> list[int]:
@@ -224,7 +226,10 @@ class Run:
             run_place = RunEndpoints(str(folder), str(folder))
             again = True
             while again:  # a program that finishes an epoch of another plan is followed by the one that was started
-                shipped = prepare(configured(self._topology, config), config, blobs, run_place, {})
+                shipped = prepare(
+                    configured(self._topology, config), config, blobs, run_place, {},
+                    delete_removed_stores=place.delete_removed_stores,
+                )  # fmt: skip
                 if place.epoch_memory_max_bytes is not None:
                     shipped = dataclasses.replace(shipped, epoch_memory_max_bytes=place.epoch_memory_max_bytes)
                 self.digest = shipped.publish(blobs, NoVault())  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.simulation.application import Follower, Run, without_digests
 from tests.simulation.logs import KafkaTopics
 from tests.simulation.object_store import Blob, Network
-from tests.simulation.programs import PROGRAMS
+from tests.simulation.programs import PROGRAMS, Program
 from tests.simulation.scheduler import Process, Sim, Stuck
 from tests.simulation.world import MACHINES, Violation, World
 
@@ -51,11 +51,12 @@ class Outcome:
 class Chaos:
     """Draws what a seed does, and does it."""
 
-    def __init__(self, seed: int, *, keep_trace: bool = True) -> None:
+    def __init__(self, seed: int, *, keep_trace: bool = True, program: Program | None = None) -> None:
         self.seed = seed
         self.sim = sim = Sim(seed, keep_trace=keep_trace)
         rng = sim.rng
-        program = rng.choice(list(PROGRAMS.values()))
+        chosen = rng.choice(list(PROGRAMS.values()))
+        program = program or chosen
         kafka = rng.random() < 0.5
         settings = {
             "max.records.per.epoch": rng.choice((3, 8, 1000)),
@@ -387,6 +388,6 @@ class Chaos:
         self._crash_application()
 
 
-def run_seed(seed: int, *, keep_trace: bool = True) -> Outcome:
-    """Run a seed to its end."""
-    return Chaos(seed, keep_trace=keep_trace).run()
+def run_seed(seed: int, *, keep_trace: bool = True, program: Program | None = None) -> Outcome:
+    """Run a seed to its end, with the program that it draws unless another one is given."""
+    return Chaos(seed, keep_trace=keep_trace, program=program).run()

@@ -195,6 +195,20 @@ def _changing(version: str) -> Topology:
     return builder.build()
 
 
+def _deleting(version: str) -> Topology:
+    """Counts what goes to a key; further stores come and go, beside that one and in sub-topologies of their own."""
+    builder = StreamsBuilder()
+    stream: Any = builder.stream("in", _consumed())
+    if version == "another before":
+        by_third = Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="by-third")
+        stream.group_by(_third, by_third).agg(Materialized.as_("others"), n=count(), name="others")
+    grouped = stream.group_by(pl.col("to"), Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="by-to"))
+    if version == "second store":
+        grouped.agg(Materialized.as_("more"), n=count(), name="more")
+    _counted(grouped, functions=True).to_stream().to("out", _produced())
+    return builder.build()
+
+
 def _through_topic(version: str) -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("in", _consumed()).select_key(_to, name="rekeyed")
@@ -240,6 +254,7 @@ class Program:
         running: outputs number the records of their key.
         pattern: more topics may come.
         copied: it can go on with an older copy of its checkpoint, and the oracle can tell what has to come again.
+        deletes: starts delete the rows of stores that are gone.
     """
 
     name: str
@@ -252,6 +267,7 @@ class Program:
     running: bool = False
     pattern: bool = False
     copied: bool = True
+    deletes: bool = False
 
     def problems(self, evidence: Evidence) -> list[str]:
         """What is wrong with the outputs; empty if nothing is."""
@@ -373,4 +389,13 @@ PROGRAMS = {
         Program("pattern", _pattern, ("earliest",), {"in": 1}, sends=passed, pattern=True),
     )
 }
+DELETING = Program(
+    "deleted stores",
+    _deleting,
+    ("plain", "second store", "another before"),
+    {"in": 2},
+    key_of=lambda given: given.to,
+    running=True,
+    deletes=True,
+)
 PATTERN_FROM_THE_END = Program("pattern, latest", _pattern, ("latest",), {"in": 1}, sends=passed, pattern=True)

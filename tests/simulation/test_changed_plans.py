@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
+from tests.simulation.chaos import run_seed
 from tests.simulation.planted import OPEN_EPOCH_IGNORED
-from tests.simulation.programs import PROGRAMS
+from tests.simulation.programs import DELETING, PROGRAMS
 from tests.simulation.scheduler import Process, Stuck
-from tests.simulation.world import Violation, World, quiet_world
+from tests.simulation.world import Violation, World, _content, quiet_world
 
 from hayase.query.checkpoint import find_checkpoint
 from hayase.query.numbered_plans import plan_numbers
+from hayase.state.changelog.changelog import Changelog
 from hayase.task.epoch_record import Epochs
 
 CHANGING = PROGRAMS["changing plans"]
@@ -20,6 +23,13 @@ CHANGING = PROGRAMS["changing plans"]
 @pytest.fixture(params=["embedded", "kafka"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with quiet_world(1, CHANGING, kafka=request.param == "kafka") as made:
+        yield made
+
+
+@pytest.fixture(params=["embedded", "kafka"])
+def deleting(request: pytest.FixtureRequest) -> Iterator[World]:
+    with quiet_world(1, DELETING, kafka=request.param == "kafka") as made:
+        made.version = "second store"
         yield made
 
 
@@ -247,3 +257,135 @@ def test_a_follower_takes_the_bundles_of_the_plan_that_the_records_name(world: W
     world.sim.run_until(lambda: follower._replica is not None and follower._replica.epoch >= last.epoch, 60.0)
     world.stop_quietly()
     world.check()
+
+
+def _rows(world: World, store: str) -> dict[bytes, bytes]:
+    """What the checkpoint holds of a store, all tasks together."""
+    checkpoint, last = find_checkpoint(world.store.blobs(), "app"), world.last_done()
+    assert checkpoint is not None and last is not None
+    found: dict[bytes, bytes] = {}
+    for bundle in checkpoint.tasks:
+        folder = world.folder / "read" / f"{last.epoch}" / bundle
+        changelog = Changelog(checkpoint.blobs, bundle)
+        content = _content(folder, bundle, checkpoint.checkpoint_id, changelog, last.epoch)
+        for (_, name), rows in content.items():
+            if name == store:
+                found |= rows
+    return found
+
+
+def test_rows_of_a_removed_store_are_deleted_with_the_first_epoch_and_the_store_comes_back_empty(
+    deleting: World,
+) -> None:
+    deleting.start()
+    _run(deleting, 20)
+    assert _rows(deleting, "more") and _rows(deleting, "counts")
+    _change(deleting, "plain")
+    deleting.sim.run_for(10.0)
+    assert not _rows(deleting, "more") and _rows(deleting, "counts")
+    _change(deleting, "second store")
+    deleting.put(key="a")
+    deleting.run_through()
+    assert len(_rows(deleting, "more")) == 1
+    deleting.stop_quietly()
+    deleting.check()
+
+
+def test_without_being_asked_to_a_change_deletes_nothing(deleting: World) -> None:
+    deleting.place.delete_removed_stores = False
+    deleting.start()
+    _run(deleting, 20)
+    before = _rows(deleting, "more")
+    _change(deleting, "plain")
+    deleting.sim.run_for(10.0)
+    assert before and _rows(deleting, "more") == before
+    deleting.place.delete_removed_stores = True
+    _change(deleting, "plain")
+    deleting.sim.run_for(10.0)
+    record = deleting.last_done()
+    assert record is not None and record.plan_number == 2, "the same program, with a deletion of its own"
+    assert not _rows(deleting, "more")
+    _change(deleting, "plain")
+    deleting.sim.run_for(10.0)
+    assert plan_numbers(deleting.store.blobs()) == [0, 1, 2], "what is deleted is not deleted again"
+    deleting.stop_quietly()
+    deleting.check()
+
+
+def test_a_sub_topology_that_is_gone_leaves_no_deltas(deleting: World) -> None:
+    deleting.version = "another before"
+    deleting.start()
+    _run(deleting, 20)
+    before = set(_tasks(deleting))
+    _change(deleting, "plain")
+    for _ in range(2):  # what follows an epoch may wait for the next one
+        _run(deleting, 1)
+    gone = before - _tasks(deleting).keys()
+    blobs = deleting.store.blobs()
+    assert gone and not [name for bundle in gone for name in blobs.list(f"changelog/{bundle}/")]
+    _change(deleting, "another before")
+    _run(deleting, 5)
+    deleting.stop_quietly()
+    deleting.check()
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "at before_epoch_record", "at after_epoch_record", "at before_delta", "at after_delta", "at after_apply",
+        "at before_done", "at after_done", "at before_bundle_deletion", "at after_bundle_deletion",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("asked", [True, False], ids=["asked again", "not asked again"])
+def test_a_deletion_that_is_killed_anywhere_is_done_or_not_begun(deleting: World, label: str, asked: bool) -> None:
+    deleting.version = "another before" if "bundle" in label else "second store"
+    deleting.start()
+    _run(deleting, 10)
+    deleting.stop()
+    deleting.version = "plain"
+    deleting.start()
+    deleting.put()
+    _crash_at(deleting, label)
+    deleting.place.delete_removed_stores = asked
+    deleting.start()
+    _run(deleting, 5)
+    deleting.sim.run_for(10.0)
+    deleting.stop_quietly()
+    if label == "at before_epoch_record" and not asked:
+        assert _rows(deleting, "more"), "the plan was not in use yet"
+        deleting.program = dataclasses.replace(deleting.program, deletes=False)
+    deleting.check()
+
+
+def test_a_worker_of_before_that_wakes_after_the_deletion_writes_nothing(deleting: World) -> None:
+    """It was at an epoch of a bundle that is gone meanwhile, with all its deltas."""
+    deleting.version = "another before"
+    run = deleting.start()
+    _run(deleting, 10)
+    deleting.put()
+    woken: list[Process] = []
+
+    def freeze(process: Process, label: str) -> None:
+        if not woken and label.startswith("at before_delta"):
+            woken.append(process)
+            process.freeze(100.0)
+
+    deleting.sim.on_step = freeze
+    deleting.sim.run_until(lambda: bool(woken), 120.0)
+    deleting.sim.on_step = lambda process, label: None
+    deleting.run_through()
+    run.stop_requested = True
+    deleting.sim.run_until(lambda: not deleting.running, 120.0)
+    deleting.version = "plain"
+    deleting.start()
+    _run(deleting, 5)
+    deleting.sim.run_until(lambda: not any(process.frozen for process in deleting.sim.processes), 200.0)
+    deleting.sim.run_for(30.0)
+    deleting.stop_quietly()
+    deleting.check()
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
+def test_whatever_happens_only_rows_of_removed_stores_are_deleted(seed: int) -> None:
+    outcome = run_seed(seed, keep_trace=False, program=DELETING)
+    assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"

@@ -93,6 +93,7 @@ class World:
             for topic in {*self.program.sinks, "out", "other"}:
                 self.log.create(topic, 2)
             self.place = Place(self.sim, self.store, self.log, MACHINES, self.folder, self.settings)
+            self.place.delete_removed_stores = self.program.deletes
         except BaseException:
             self._stack.close()
             raise
@@ -363,6 +364,8 @@ class World:
             if not changelog.has_state():
                 continue
             fresh = _content(self.folder / "oracle" / bundle, bundle, checkpoint_id, changelog, record.epoch)
+            if self.program.deletes:
+                self._check_deleted(fresh)
             copies = [machine.logged(bundle, in_memory=False) for machine in self.machines]
             for path in (*copies, followers_folder(self.place.config()) / "copy" / bundle):
                 if not (path / "data.mdb").exists():
@@ -372,6 +375,16 @@ class World:
                     where = path.relative_to(self.folder)
                     raise Violation(f"the state of bundle {bundle} in {where} differs from the changelog's")
         shutil.rmtree(self.folder / "oracle", ignore_errors=True)
+        if self.program.deletes:
+            kept = {name.split("/")[1] for name in blobs.list("changelog/")}
+            if gone := kept - checkpoint.tasks.keys():
+                raise Violation(f"deltas of bundles that are gone are there: {sorted(gone)}")
+
+    def _check_deleted(self, content: dict[tuple[str, str], dict[bytes, bytes]]) -> None:
+        stores = {"counts", *({"more"} if self.version == "second store" else {"others"})}
+        for (task, store), rows in content.items():
+            if rows and store in {"counts", "more", "others"} - stores:
+                raise Violation(f"task {task} has rows of store {store}, which is gone")
 
 
 def _position(folder: Path) -> StatePosition | None:

@@ -37,6 +37,7 @@ from hayase.topology.topology import Topology
 if TYPE_CHECKING:
     from hayase.app.connected_runner import ConnectedRunner
     from hayase.app.topic_changes import TopicChanges
+    from hayase.compiler.plan_comparison import PlanDifference
     from hayase.connect.program import ProgramConnectors
     from hayase.runtime.driver.lease import Lease
     from hayase.runtime.driver.progress import EpochTiming
@@ -108,6 +109,8 @@ class StreamsApp(StoreReading):
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
         self._pause_asked = False
         self._announced = False
+        self._deletes_removed_stores = False
+        self._changes: list[str] = []
         self._telemetry = Telemetry(self.config, topology.describe(), self.progress, lambda: self._recovery)
 
     @property
@@ -149,6 +152,35 @@ class StreamsApp(StoreReading):
         if self._state is not State.CREATED:
             raise StreamsStoppedError("ALREADY_STARTED", "the uncaught exception handler must be set before start()")
         self._recovery = Recovery(handler, self.config.task_timeout_ms / 1000)
+
+    def delete_removed_stores(self) -> None:
+        """Have the start delete the rows of stores that the topology does not have any more, also of earlier changes.
+
+        Without this they stay in the checkpoint. Stores that the topology has are never touched, and nothing is deleted
+        before the first epoch of the changed topology. Also `hayase run --delete-removed-stores`.
+
+        Raises:
+            StreamsStoppedError: `ALREADY_STARTED`.
+
+        Example:
+            >>> from hayase import *
+            >>> builder = StreamsBuilder()
+            >>> builder.stream("in").to("out")
+            >>> app = StreamsApp(builder.build(), {"application.id": "copy"})
+            >>> app.delete_removed_stores()
+            >>> app.topology_changes
+            []
+        """
+        if self._state is not State.CREATED:
+            raise StreamsStoppedError(
+                "ALREADY_STARTED", "removed stores are deleted by a start: call delete_removed_stores before it"
+            )
+        self._deletes_removed_stores = True
+
+    @property
+    def topology_changes(self) -> list[str]:
+        """What the start has changed in the checkpoint's topology, with new and removed stores; empty if nothing."""
+        return list(self._changes)
 
     def pause(self) -> None:
         """Begin no new epochs until `resume`; the one at work is finished. Returns at once.
@@ -437,10 +469,16 @@ class StreamsApp(StoreReading):
 
         forget = self._connectors.forget_offsets if self._connectors is not None else lambda: None
         shipped = prepare(
-            self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot, forget
-        )
+            self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot, forget,
+            delete_removed_stores=self._deletes_removed_stores, on_change=self._changed,
+        )  # fmt: skip
         self._telemetry.follow(shipped, run.progress)
         return shipped
+
+    def _changed(self, difference: PlanDifference) -> None:
+        from hayase.app.plan_switch import store_lines
+
+        self._changes = [*difference.changes, *store_lines(difference)]
 
     def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
         from hayase.runtime.driver.run import Run

@@ -18,7 +18,7 @@ from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options, log_config
 from hayase.compiler.plan_comparison import PlanDifference, compare
-from hayase.compiler.plan_matching import following, match
+from hayase.compiler.plan_matching import following, match, with_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
@@ -69,6 +69,7 @@ def fit_plan(
     threads: int,
     num_bundles: int | None = None,
     number: int | None = None,
+    delete_removed_stores: bool = False,
 ) -> FittedPlan:
     """The plan of a program, compared with the one in use. Writes nothing.
 
@@ -80,6 +81,7 @@ def fit_plan(
         threads: slots, at a first start.
         num_bundles: at a first start: see `make_plan`.
         number: of the plan, if it is another one; default: the first that is free.
+        delete_removed_stores: whether rows of stores that are gone, now or since earlier changes, are deleted.
     """
     topology = dataclasses.replace(topology, kept=None)
     bundles = stored.bundles_per_subtopology if stored is not None else num_bundles
@@ -98,19 +100,29 @@ def fit_plan(
     matching = match(document.shape, shape)
     renamed = {matching.ids[name]: count for name, count in tasks.items()}
     shape = following(document.shape, shape_of(with_kept_ids(topology, matching.ids), renamed), number)
-    kept = with_kept_ids(topology, matching.ids, shape)
+    unchanged = with_deletions(shape, document.shape)
+    kept = with_kept_ids(topology, matching.ids, unchanged)
     if kept is not topology:
         compiled, plan = planned(kept)
-    if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape):
+    gone = _gone_bundles(document, plan) if delete_removed_stores else document.deleted_bundles
+    deletes = delete_removed_stores and (gone != document.deleted_bundles or _left(shape) != [])
+    if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape) and not deletes:
         return FittedPlan(kept, compiled, plan, document)
     difference = compare(document.shape, shape, matching.problems)
+    if deletes:
+        deleted = sorted({*_left(shape), *difference.removed_stores})
+        difference = msgspec.structs.replace(difference, deleted_stores=tuple(deleted))
+        shape = with_deletions(shape)
+    if deletes or unchanged != shape:
+        kept = with_kept_ids(topology, matching.ids, shape)
+        compiled, plan = planned(kept)
     if topology.spark_sources or topology.spark_sinks:
         unfit = "from_spark and to_spark have queries of their own, which are numbered behind the bundles"
         difference = msgspec.structs.replace(difference, refused=(*difference.refused, unfit))
     next_document = _document(plan, shape, document, number)
     former = {*document.former_topics, *json.loads(stored.text)["topics"]} - plan.topics.keys()
     next_document = msgspec.structs.replace(
-        next_document, former_topics=tuple(sorted(former)), plan_format=stored.plan_format
+        next_document, former_topics=tuple(sorted(former)), plan_format=stored.plan_format, deleted_bundles=gone
     )
     return FittedPlan(kept, compiled, plan, next_document, difference)
 
@@ -150,6 +162,7 @@ def settle_plan(
     options: CompileOptions,
     *,
     new_names: bool,
+    delete_removed_stores: bool = False,
 ) -> FittedPlan:
     """Publish the plan of a program, if it is another one and may take the place of the one in use.
 
@@ -164,6 +177,7 @@ def settle_plan(
         again: what it was given as `topics`.
         options: what it was given.
         new_names: see `fix_plan`.
+        delete_removed_stores: what `fit_plan` was given.
 
     Raises:
         CheckpointError: `PLAN_CHANGED`, `OPEN_EPOCH_OF_ANOTHER_PLAN`, `UNREAD_INTERNAL_RECORDS`.
@@ -191,8 +205,9 @@ def settle_plan(
     _check_drained(log, epochs.record(epochs.last_done()), json.loads(stored.text), fitted.difference)
     if stored.newest > stored.number:  # a start that got no further has published one
         same = fit_plan(
-            stored, dataclasses.replace(fitted.topology, kept=None), again, options, threads=1, number=stored.newest
-        )
+            stored, dataclasses.replace(fitted.topology, kept=None), again, options, threads=1, number=stored.newest,
+            delete_removed_stores=delete_removed_stores,
+        )  # fmt: skip
         if read_plan(blobs, stored.newest) == same.document:
             return same
     if not publish_plan(blobs, fitted.document):
@@ -224,7 +239,22 @@ def shown_changes(difference: PlanDifference) -> str:
     """What differs, in one line."""
     changes = difference.changes
     more = f"; and {len(changes) - _SHOWN_MAX} more" if len(changes) > _SHOWN_MAX else ""
-    return f"{'; '.join(changes[:_SHOWN_MAX]) or 'names that do not show'}{more}"
+    otherwise = "rows of removed stores are deleted" if difference.deleted_stores else "names that do not show"
+    return f"{'; '.join(changes[:_SHOWN_MAX]) or otherwise}{more}"
+
+
+def store_lines(difference: PlanDifference) -> list[str]:
+    """What becomes of stores that come and go, line by line."""
+    deleted = difference.deleted_stores
+    return [
+        *(f"new store {store}: begins empty" for store in difference.new_stores),
+        *(
+            f"store {store} is gone: its rows stay in the checkpoint (--delete-removed-stores deletes them)"
+            for store in difference.removed_stores
+            if store not in deleted
+        ),
+        *(f"store {store} is gone: its rows are deleted" for store in deleted),
+    ]
 
 
 def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
@@ -298,6 +328,18 @@ def _state(shape: PlanShape) -> object:
     }
 
 
+def _left(shape: PlanShape) -> list[str]:
+    """Stores that are gone, and whose rows are still in the state of sub-topologies that are not."""
+    return [store for part in shape.subtopologies.values() for store in part.left]
+
+
+def _gone_bundles(document: NumberedPlan, plan: Plan) -> tuple[str, ...]:
+    """The bundles of sub-topologies that earlier plans had."""
+    return tuple(
+        sorted(each for each in document.places if (each.rpartition("-")[0] or each) not in plan.subtopologies)
+    )
+
+
 def _document(plan: Plan, shape: PlanShape, before: NumberedPlan | None, number: int) -> NumberedPlan:
     places = dict(before.places) if before is not None else {}
     for bundle in plan.bundles:
@@ -326,13 +368,5 @@ def _check_drained(
 def _say(application_id: str, number: int, difference: PlanDifference) -> None:
     fields = {"application_id": application_id}
     _LOG.info("the topology has changed, plan %d: %s", number, shown_changes(difference), extra=fields)
-    if difference.new_stores:
-        _LOG.warning(
-            "the topology has changed: new stores begin empty: %s", ", ".join(difference.new_stores), extra=fields
-        )
-    if difference.removed_stores:
-        _LOG.warning(
-            "the topology has changed: stores that are gone keep their rows in the checkpoint: %s",
-            ", ".join(difference.removed_stores),
-            extra=fields,
-        )
+    for line in store_lines(difference):
+        _LOG.warning("the topology has changed: %s", line, extra=fields)

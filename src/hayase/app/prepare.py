@@ -19,6 +19,7 @@ from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_
 from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, failure_policy, log_config
+from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
@@ -55,6 +56,9 @@ def prepare(
     spark_settings: Mapping[str, str],
     first_slot: int = 0,
     first_start: Callable[[], None] = lambda: None,
+    *,
+    delete_removed_stores: bool = False,
+    on_change: Callable[[PlanDifference], None] = lambda difference: None,
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
 
@@ -71,6 +75,8 @@ def prepare(
         spark_settings: see `hayase.runtime.driver.session.settings_of_session`.
         first_slot: see AppSpec.
         first_start: called where the application has never started on its checkpoint, before that is noted there.
+        delete_removed_stores: see `fit_plan`.
+        on_change: called with what differs where another plan takes the place of the one in use.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
@@ -103,7 +109,10 @@ def prepare(
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:
             stored.check_partitions(topics)
-        fitted = fit_plan(stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles)
+        fitted = fit_plan(
+            stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles,
+            delete_removed_stores=delete_removed_stores,
+        )  # fmt: skip
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
@@ -118,9 +127,15 @@ def prepare(
                 span_max_ms=0 if in_clear else config.epoch_span_max_ms,
             )  # fmt: skip
             return _finishing(begun, config, blobs, log)
-        fitted = settle_plan(blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names)
+        fitted = settle_plan(
+            blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names,
+            delete_removed_stores=delete_removed_stores,
+        )  # fmt: skip
+        if fitted.difference is not None:
+            on_change(fitted.difference)
         topology, compiled, plan = fitted.topology, fitted.compiled, fitted.plan
-        check_store_schemas(blobs, topology)
+        new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
+        check_store_schemas(blobs, topology, new_stores)
         check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
         checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.places)
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
@@ -150,6 +165,7 @@ def prepare(
         plan_number=fitted.document.number,
         places=fitted.document.places,
         former_topics=frozenset(fitted.document.former_topics),
+        deleted_bundles=fitted.document.deleted_bundles,
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,

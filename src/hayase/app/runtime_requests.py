@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,7 @@ class RuntimeRequest(msgspec.Struct, frozen=True):
         program: of an `add` or `replace`: digest of the program in the runtime's checkpoint.
         application_id: of an `add`: adopts the checkpoint of that application.
         delete_state: of a `remove`.
+        delete_removed_stores: of a `replace`.
     """
 
     action: Action
@@ -43,6 +44,14 @@ class RuntimeRequest(msgspec.Struct, frozen=True):
     program: str = ""
     application_id: str = ""
     delete_state: bool = False
+    delete_removed_stores: bool = False
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What became of a request: an error, or what was changed, line by line."""
+
+    error: str = ""
+    lines: list[str] = []
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
@@ -81,13 +90,13 @@ class RequestFolder:
             path.unlink()
         return taken
 
-    def answer(self, request: str, error: HayaseError | None) -> None:
+    def answer(self, request: str, error: HayaseError | None, lines: Sequence[str] = ()) -> None:
         """Runtime: what became of a request."""
         text = "" if error is None else f"hayase.core.errors.{type(error).__name__}: {error}"
-        _write(self._answers / request, text.encode())
+        _write(self._answers / request, msgspec.json.encode(_Answer(text, list(lines))))
 
-    def ask(self, request: RuntimeRequest, timeout_s: float, alive: Callable[[], bool]) -> None:
-        """Another process: send a request and wait until it is done.
+    def ask(self, request: RuntimeRequest, timeout_s: float, alive: Callable[[], bool]) -> list[str]:
+        """Another process: send a request and wait until it is done; what was changed, line by line.
 
         Raises:
             HayaseError: the runtime refused it, has ended, or did not answer in time.
@@ -107,10 +116,11 @@ class RequestFolder:
                     "TIMED_OUT", f"the runtime did not finish the request within {timeout_s:g} s; it may still do it"
                 )
             time.sleep(_POLL_S)
-        text = answer.read_text()
+        said = msgspec.json.decode(answer.read_bytes(), type=_Answer)
         answer.unlink()
-        if text:
-            raise find_error(text) or StreamsStoppedError("REQUEST_FAILED", text)
+        if said.error:
+            raise find_error(said.error) or StreamsStoppedError("REQUEST_FAILED", said.error)
+        return said.lines
 
 
 def running_runtime(config: StreamsConfig) -> tuple[RequestFolder, Callable[[], bool]]:

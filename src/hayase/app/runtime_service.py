@@ -54,7 +54,12 @@ class Served(Protocol):
         ...
 
     def replace_topology(
-        self, name: str, topology: Topology, settings: Mapping[str, object] | None = None
+        self,
+        name: str,
+        topology: Topology,
+        settings: Mapping[str, object] | None = None,
+        *,
+        delete_removed_stores: bool = False,
     ) -> NamedTopology:
         """See StreamsRuntime."""
         ...
@@ -112,16 +117,17 @@ class RuntimeService:
 
     def _answer(self, request_id: str, request: RuntimeRequest) -> None:
         error: HayaseError | None = None
+        lines: list[str] = []
         try:
-            self._carry_out(request)
+            lines = self._carry_out(request)
         except HayaseError as failed:
             error = failed
         except Exception as failed:
             _LOG.exception("a request could not be carried out")
             error = StreamsStoppedError("REQUEST_FAILED", f"{type(failed).__name__}: {failed}")
-        self._requests.answer(request_id, error)
+        self._requests.answer(request_id, error, lines)
 
-    def _carry_out(self, request: RuntimeRequest) -> None:
+    def _carry_out(self, request: RuntimeRequest) -> list[str]:
         runtime = self._runtime
         match request.action:
             case "add":
@@ -129,7 +135,10 @@ class RuntimeService:
                 runtime.add_topology(request.name, topology, settings, application_id=request.application_id or None)
             case "replace":
                 topology, settings = self._program(request.program)
-                runtime.replace_topology(request.name, topology, settings or None)
+                app = runtime.replace_topology(
+                    request.name, topology, settings or None, delete_removed_stores=request.delete_removed_stores
+                )
+                return app.topology_changes
             case "remove":
                 runtime.remove_topology(request.name, delete_state=request.delete_state)
             case "pause":
@@ -138,6 +147,7 @@ class RuntimeService:
                 runtime.resume(request.name)
             case "restart":
                 runtime.restart(request.name)
+        return []
 
     def _status(self) -> RuntimeStatus:
         topologies = {}

@@ -21,6 +21,8 @@ _FOLDER = "schemas/"
 _DIGITS = 6
 _REWRITTEN = "rewritten"
 """Beside the sides of a store: its values were rewritten then, so what was before does not count."""
+_EMPTIED = "emptied"
+"""The same of a store that began empty then: of neither side what was before counts."""
 
 Schemas = dict[str, dict[str, Description]]
 """Store → `key` and `value`, as far as they can be described."""
@@ -47,7 +49,7 @@ class SchemaChange:
     reason: str
 
 
-def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
+def check_store_schemas(blobs: BlobStore, topology: Topology, new_stores: Collection[str] = ()) -> None:
     """Check that this program reads what earlier ones may have left in its stores, and keep what it writes itself.
 
     A value may be as old as the checkpoint, so each schema ever used counts, until a migration has rewritten the store.
@@ -55,13 +57,21 @@ def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
     schema is not known here, or comes with each value (a registry's), are not compared; nor are stores without
     changelog, which a new program may lose.
 
+    Args:
+        blobs: the checkpoint.
+        topology: of the program.
+        new_stores: begin empty, whatever stores of their names held before.
+
     Raises:
         CheckpointError: `STORE_SCHEMA_CHANGED`, with the store, both schemas and what to do.
     """
-    change = next(_changes(blobs, topology), None)
+    change = next((change for change in _changes(blobs, topology) if change.store not in new_stores), None)
     if change is not None:
         raise _changed(change)
     now = _schemas_of(topology)
+    known = {store for schemas in _earlier(blobs) for store in schemas}
+    for store in known.intersection(new_stores, now):
+        now[store] = {**now[store], _EMPTIED: {}}
     if now not in _earlier(blobs):
         blobs.put_if_absent(_next_name(blobs), json.dumps(now).encode())
 
@@ -95,8 +105,9 @@ def _changes(blobs: BlobStore, topology: Topology) -> Iterator[SchemaChange]:
     earlier = _earlier(blobs)
     for store, sides in _schemas_of(topology).items():
         known = [before[store] for before in earlier if store in before]
+        emptied = max((at for at, each in enumerate(known) if _EMPTIED in each), default=0)
         rewritten = max((at for at, each in enumerate(known) if _REWRITTEN in each), default=0)
-        for side, first in (("key", 0), ("value", rewritten)):
+        for side, first in (("key", emptied), ("value", max(emptied, rewritten))):
             counts = [each[side] for each in known[first:] if side in each]
             for old in counts:
                 reason = unreadable(old, sides[side], key=side == "key") if side in sides else None

@@ -54,6 +54,7 @@ class _Program:
     application_id: str | None
     listener: StateListener | None
     handler: UncaughtExceptionHandler | None
+    delete_removed_stores: bool = False
 
 
 class StreamsRuntime:
@@ -146,6 +147,7 @@ class StreamsRuntime:
         application_id: str | None = None,
         state_listener: StateListener | None = None,
         uncaught_exception_handler: UncaughtExceptionHandler | None = None,
+        delete_removed_stores: bool = False,
     ) -> NamedTopology:
         """Add a topology; in a running runtime it is started at once.
 
@@ -159,6 +161,7 @@ class StreamsRuntime:
             application_id: adopts the checkpoint of a stopped application of that id; default `<runtime>-<name>`.
             state_listener: see `StreamsApp.set_state_listener`.
             uncaught_exception_handler: see `StreamsApp.set_uncaught_exception_handler`.
+            delete_removed_stores: see `StreamsApp.delete_removed_stores`.
 
         Raises:
             ConfigError: a name or setting is not allowed.
@@ -169,8 +172,9 @@ class StreamsRuntime:
         with self._lock:
             self._check_open()
             program = _Program(
-                topology, dict(settings or {}), application_id, state_listener, uncaught_exception_handler
-            )
+                topology, dict(settings or {}), application_id, state_listener, uncaught_exception_handler,
+                delete_removed_stores,
+            )  # fmt: skip
             app = self._make(name, program)
             self._check_new(name, app)
             self._programs[name], self._topologies[name] = program, app
@@ -253,19 +257,23 @@ class StreamsRuntime:
         topology: Topology,
         settings: Mapping[str, object] | None = None,
         *,
+        delete_removed_stores: bool = False,
         timeout: timedelta = timedelta(seconds=60),
     ) -> NamedTopology:
         """Have another topology take the place of one, between two epochs; it goes on with its state.
 
         Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
-        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Internal topics
-        that go, or are written otherwise, are emptied first: the old topology goes on to the end of its input as it is
-        then. Where the new topology is refused, the old one goes on.
+        that they have; new ones begin empty, and rows of those that are gone are kept, but not read, unless they are
+        to be deleted: `NamedTopology.topology_changes` of what is returned tells. Internal topics that go, or are
+        written otherwise, are emptied first: the old topology goes on to the end of its input as it is then. Where the
+        new topology is refused, the old one goes on.
 
         Args:
             name: its name.
             topology: what runs from now on.
             settings: of the topology from now on; default: those that it has.
+            delete_removed_stores: delete the rows of stores that are gone, also of earlier changes; see
+                `StreamsApp.delete_removed_stores`.
             timeout: how long the epoch at work may take to end, and likewise emptying internal topics.
 
         Raises:
@@ -280,7 +288,10 @@ class StreamsRuntime:
         old_app = self.topology(name)
         with self._lock:
             old = self._programs[name]
-        program = replace(old, topology=topology, settings=old.settings if settings is None else dict(settings))
+        program = replace(
+            old, topology=topology, settings=old.settings if settings is None else dict(settings),
+            delete_removed_stores=delete_removed_stores,
+        )  # fmt: skip
         app = self._make(name, program)
         check_change(app.topology, app.config)
         old_app.close(timeout)
@@ -509,6 +520,8 @@ class StreamsRuntime:
     def _make(self, name: str, program: _Program) -> NamedTopology:
         config = topology_config(self._given, name, program.settings, program.application_id)
         app = NamedTopology(name, program.topology, config)
+        if program.delete_removed_stores:
+            app.delete_removed_stores()
         if program.listener is not None:
             app.set_state_listener(program.listener)
         if program.handler is not None:

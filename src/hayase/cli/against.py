@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from hayase.app.checkpoint import StoredPlan, stored_plan
-from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics, open_epoch, program_of_open_epoch, topics_of
+from hayase.app.plan_switch import (
+    FittedPlan,
+    fit_plan,
+    known_topics,
+    open_epoch,
+    program_of_open_epoch,
+    store_lines,
+    topics_of,
+)
 from hayase.app.store_schemas import schema_changes
 from hayase.cli.options import log_of
 from hayase.compiler.build import source_topics
@@ -50,7 +58,8 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
         refused = program_of_open_epoch(blobs, fitted) is None
         who = "REFUSED: start the old topology to finish it" if refused else "the old topology finishes it first"
         lines.append(f"  epoch {begun.epoch} is open: {who}")
-    schemas = list(_schema_lines(blobs, fitted.topology))
+    new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
+    schemas = list(_schema_lines(blobs, fitted.topology, new_stores))
     return [*lines, *schemas], refused or bool(schemas)
 
 
@@ -80,8 +89,7 @@ def _plan_lines(stored: StoredPlan, fitted: FittedPlan, done: int) -> tuple[list
     return [
         f"  changes in place, with plan {fitted.document.number} from epoch {done + 1} on:",
         *_changes(difference),
-        *(f"  new store {store}: begins empty" for store in difference.new_stores),
-        *(f"  store {store} is gone: its rows stay in the checkpoint" for store in difference.removed_stores),
+        *(f"  {line}" for line in store_lines(difference)),
         *(f"  internal topic {topic} must be empty before" for topic in difference.renewed_internal),
     ], False
 
@@ -94,8 +102,8 @@ def _changes(difference: PlanDifference) -> list[str]:
     return [f"  {change}" for change in difference.changes]
 
 
-def _schema_lines(blobs: BlobStore, topology: Topology) -> Iterator[str]:
-    for change in schema_changes(blobs, topology):
+def _schema_lines(blobs: BlobStore, topology: Topology, new_stores: Collection[str]) -> Iterator[str]:
+    for change in [each for each in schema_changes(blobs, topology) if each.store not in new_stores]:
         how = "`hayase state migrate` rewrites them" if change.side == "value" else "they cannot be rewritten"
         yield (
             f"  REFUSED: {change.side}s of store {change.store} are {change.shown_old}, the program has "

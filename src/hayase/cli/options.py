@@ -22,6 +22,13 @@ from hayase.log.protocol import Log
 PROJECT_FILE = "hayase.toml"
 _FOLDERS = {"log.dir", "state.dir", "checkpoint.dir", "state.memory.dir"}
 
+DeleteRemovedStores = Annotated[
+    bool,
+    typer.Option(
+        "--delete-removed-stores",
+        help="Delete the rows of stores that the topology does not have any more, also of earlier changes.",
+    ),
+]
 LogDir = Annotated[
     Path | None,
     typer.Option(

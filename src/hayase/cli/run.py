@@ -13,7 +13,15 @@ from hayase.cli.default_id import note_of_earlier_default, with_default_id
 from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.nothing_written import nothing_written
-from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
+from hayase.cli.options import (
+    BootstrapServers,
+    Config,
+    ConfigFile,
+    DeleteRemovedStores,
+    LogDir,
+    log_settings,
+    read_settings,
+)
 from hayase.cli.progress import PlainProgress, dropped_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
@@ -42,6 +50,7 @@ def run(
         float,
         typer.Option(min=0, metavar="SECONDS", help="How long the epoch at work may take to finish when stopped."),
     ] = 60.0,
+    delete_removed_stores: DeleteRemovedStores = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -66,6 +75,8 @@ def run(
     """
     loaded = load(target)
     app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
+    if delete_removed_stores:
+        app.delete_removed_stores()
     if loaded.module is not None:
         from hayase.runtime.wire.pickling import by_value
 

@@ -22,6 +22,7 @@ from hayase.cli.options import (
     BootstrapServers,
     Config,
     ConfigFile,
+    DeleteRemovedStores,
     LogDir,
     log_settings,
     read_settings,
@@ -58,6 +59,7 @@ def run(
     config: Config = None,
     config_file: ConfigFile = None,
     to_end: Annotated[bool, typer.Option("--to-end", help="Process what is in the topics now, then stop.")] = False,
+    delete_removed_stores: DeleteRemovedStores = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -79,7 +81,7 @@ def run(
     runtime = StreamsRuntime(_settings(of_runtime, log_settings(log_dir, bootstrap_servers)))
     for target in targets or []:
         name, loaded = _load(target)
-        runtime.add_topology(name, loaded.topology, of_all)
+        runtime.add_topology(name, loaded.topology, of_all, delete_removed_stores=delete_removed_stores)
     typer.echo(f"runtime {runtime.config.application_id}; Ctrl-C stops it")
     if runtime.config.log_format is None:
         level = runtime.config.log_level or "WARNING"
@@ -159,13 +161,15 @@ def replace(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the topology; default: those that it has."),
     ] = None,
+    delete_removed_stores: DeleteRemovedStores = False,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Have a changed topology take the place of one in a running runtime, between two epochs.
 
     It goes on with the state: stores that stay need the name, kind and key that they have. Where it is refused, the
-    old one goes on. `hayase describe --against` says beforehand what would happen.
+    old one goes on. `hayase describe --against` says beforehand what would happen. What changes is printed: stores
+    that are new begin empty, and rows of those that are gone stay unless --delete-removed-stores is given.
 
     For example:
 
@@ -177,8 +181,11 @@ def replace(
     program = Membership(open_blobs(settings.checkpoint_dir, fsync=settings.checkpoint_fsync)).keep_program(
         loaded.topology, settings_of_pairs(topology_setting, "--set")
     )
-    requests.ask(RuntimeRequest("replace", name, program), _REQUEST_S, alive)
+    request = RuntimeRequest("replace", name, program, delete_removed_stores=delete_removed_stores)
+    lines = requests.ask(request, _REQUEST_S, alive)
     typer.echo(f"{name} was replaced")
+    for line in lines:
+        typer.echo(f"  {line}")
 
 
 @runtime_commands.command(short_help="Stop a topology, and forget it.")

@@ -103,16 +103,18 @@ def _compile(
     )
     sends_rows = any(sink.edge for sink in form.sinks)
     reads_global = global_stores_of(topology, part) if global_store is None else ()
+    deleted = topology.kept.deleted.get(name, ()) if topology.kept is not None else ()
     return CompiledSubtopology(
         name, level, form.reason, sources, processors, form.sinks, tuple(children), children,
         {store: spec for store, spec in stores.items() if store in own or store in reads_global},
         form.columns, schemas, form.merges, stateful, pure,
-        journalled=stateful or (sends_rows and not pure),
+        journalled=stateful or bool(deleted) or (sends_rows and not pure),
         definition=definition_digest(sources, processors, form.sinks) if pure and sends_rows else "",
         reads_global=reads_global,
         global_store=global_store,
         app_configs=options.app_configs,
         clocks=topology.kept.clocks.get(name, {}) if topology.kept is not None else {},
+        deleted_stores=deleted,
     )  # fmt: skip
 
 

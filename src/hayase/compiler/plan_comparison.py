@@ -30,7 +30,8 @@ class PlanDifference(msgspec.Struct, frozen=True):
         names: names to give, so that it can.
         changes: what comes, goes and changes, in words.
         new_stores: that begin empty.
-        removed_stores: whose rows are kept, but not read.
+        removed_stores: that are gone; unless they are deleted, their rows are kept, but not read.
+        deleted_stores: that are gone, now or by an earlier change, and whose rows are deleted.
         renewed_internal: internal topics that are gone, or have a name that the builder may have given to others: they
             must be empty.
     """
@@ -40,6 +41,7 @@ class PlanDifference(msgspec.Struct, frozen=True):
     changes: tuple[str, ...] = ()
     new_stores: tuple[str, ...] = ()
     removed_stores: tuple[str, ...] = ()
+    deleted_stores: tuple[str, ...] = ()
     renewed_internal: tuple[str, ...] = ()
 
 

@@ -82,6 +82,24 @@ def following(old: PlanShape, new: PlanShape, number: int) -> PlanShape:
     return with_next_numbers(msgspec.structs.replace(new, subtopologies=parts), old)
 
 
+def with_deletions(shape: PlanShape, before: PlanShape | None = None) -> PlanShape:
+    """The shape, with rows of removed stores deleted: of all that are left, or of those that another shape deletes.
+
+    Args:
+        shape: what `following` gave.
+        before: the plan in use, whose deletions a start with the same program goes on with.
+    """
+
+    def deleting(name: str, part: SubtopologyShape) -> SubtopologyShape:
+        if before is None:
+            return msgspec.structs.replace(part, deleted=part.left, left=())
+        old = before.subtopologies.get(name)
+        return part if old is None else msgspec.structs.replace(part, deleted=old.deleted)
+
+    parts = {name: deleting(name, part) for name, part in shape.subtopologies.items()}
+    return msgspec.structs.replace(shape, subtopologies=parts)
+
+
 def _owners(old: PlanShape, part: SubtopologyShape) -> dict[str, list[str]]:
     owners: dict[str, list[str]] = {}
     for store in part.stores:

@@ -47,6 +47,7 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
         clocks: nodes → what their clocks are called, where that is not the node's name.
         spent: names of clocks that nodes had which are gone.
         left: stores that were removed, whose rows are still in its state.
+        deleted: stores that were removed, whose rows the first epoch of the plan deletes.
     """
 
     nodes: dict[str, NodeShape]
@@ -58,6 +59,7 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
     clocks: dict[str, str] = {}
     spent: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
     def clock(self, node: str) -> str:
         """What the clock of a node is called."""

@@ -37,6 +37,7 @@ class NumberedPlan(msgspec.Struct, frozen=True):
         plan_format: see `hayase.topology.earlier`.
         places: of bundles, also of those of earlier plans; see `EpochWriter.publish_epoch`.
         former_topics: source topics of earlier plans that it does not read.
+        deleted_bundles: those of earlier plans whose rows are deleted once this one is in use.
     """
 
     number: int
@@ -45,6 +46,7 @@ class NumberedPlan(msgspec.Struct, frozen=True):
     plan_format: int = 1
     places: dict[str, int] = {}
     former_topics: tuple[str, ...] = ()
+    deleted_bundles: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -100,11 +102,13 @@ def publish_plan(blobs: BlobStore, plan: NumberedPlan) -> bool:
 
 
 def with_kept_ids(topology: Topology, ids: dict[str, str], shape: PlanShape | None = None) -> Topology:
-    """The topology with ids of a checkpoint, and with the clocks of a shape."""
-    clocks = {} if shape is None else {name: part.clocks for name, part in shape.subtopologies.items() if part.clocks}
-    if not clocks and all(natural == kept for natural, kept in ids.items()):
+    """The topology with ids of a checkpoint, and with the clocks and the deleted stores of a shape."""
+    parts = {} if shape is None else shape.subtopologies
+    clocks = {name: part.clocks for name, part in parts.items() if part.clocks}
+    deleted = {name: part.deleted for name, part in parts.items() if part.deleted}
+    if not (clocks or deleted) and all(natural == kept for natural, kept in ids.items()):
         return topology
-    return dataclasses.replace(topology, kept=KeptNames(ids, clocks))
+    return dataclasses.replace(topology, kept=KeptNames(ids, clocks, deleted))
 
 
 def as_in(shape: PlanShape, topology: Topology) -> Topology:

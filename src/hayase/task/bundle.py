@@ -225,6 +225,7 @@ class BundleRunner:
         steps.done("restore")
         with (self._unlogged or state).begin() as epoch:
             self._check_position(epoch, record)
+            self._delete_removed_stores(epoch)
             self._tasks.continue_from(epoch.epoch)
             outputs, metrics = self._process(record, rows, epoch, space)
             steps.done("process")
@@ -296,6 +297,13 @@ class BundleRunner:
             )
         if epoch.epoch < record.epoch - 1 and self._had_journal(record.epoch - 1):
             raise self._changelog.missing_delta(epoch.epoch, record.epoch - 1)
+
+    def _delete_removed_stores(self, epoch: EpochState) -> None:
+        """Delete rows that stores of earlier plans have left, with the epoch: its delta says so to all copies."""
+        for name in self._subtopology.deleted_stores:
+            for task in self._bundle.tasks:
+                if epoch.base_of((task.id, name)).count() > 0:
+                    epoch.task(task.id).store(name).delete_range(None, None)
 
     def _had_journal(self, epoch: int) -> bool:
         """Whether the bundle published a delta in an epoch that is done: it does not where its program needs none."""
@@ -405,6 +413,7 @@ class BundleRunner:
             self._state = self._open(self._bundle.id, in_memory=self._in_memory)
             if self._unlogged_folders:
                 self._unlogged = UnloggedStores(self._state, self._unlogged_folders)
+                self._unlogged.delete(self._subtopology.deleted_stores)
         return self._state
 
     def _needed_globals(self) -> Mapping[str, str]:

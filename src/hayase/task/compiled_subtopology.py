@@ -131,6 +131,7 @@ class CompiledSubtopology:
         global_store: of a global table.
         app_configs: see `ProcessingContext.app_configs`.
         clocks: nodes → what their clocks are called in the state, where that is not the node's name.
+        deleted_stores: stores of earlier plans, whose rows are deleted; its bundles then have a journal in any case.
     """
 
     id: str
@@ -153,6 +154,7 @@ class CompiledSubtopology:
     global_store: str | None = None
     app_configs: Mapping[str, object] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
+    deleted_stores: tuple[str, ...] = ()
 
     @property
     def form(self) -> Form:

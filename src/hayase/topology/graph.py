@@ -59,10 +59,12 @@ class KeptNames:
     Attributes:
         ids: sub-topologies and global tables: the id that the builder gives (`0`, `global0`) → the one that they have.
         clocks: of those ids: nodes → the names of their clocks.
+        deleted: of those ids: stores that are gone, whose rows its bundles delete.
     """
 
     ids: Mapping[str, str]
     clocks: Mapping[str, Mapping[str, str]]
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

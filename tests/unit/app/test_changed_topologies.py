@@ -20,8 +20,10 @@ from hayase import (
     StreamsConfig,
     Topology,
     count,
+    sum_,
 )
 from hayase.app.checkpoint import internal_topics_of_all, stored_plan
+from hayase.app.plan_switch import store_lines
 from hayase.app.prepare import prepare
 from hayase.cli.against import described_against
 from hayase.cli.main import run_cli
@@ -51,9 +53,14 @@ class Shop:
         self.blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
         self._endpoints = RunEndpoints(str(folder / "control"), str(folder / "sockets"))
 
-    def start(self, topology: Topology) -> AppSpec:
+    def start(self, topology: Topology, *, delete_removed_stores: bool = False) -> AppSpec:
         """What workers would get."""
-        return prepare(configured(topology, self.config), self.config, self.blobs, self._endpoints, {})
+        self.changes: list[str] = []
+        return prepare(
+            configured(topology, self.config), self.config, self.blobs, self._endpoints, {},
+            delete_removed_stores=delete_removed_stores,
+            on_change=lambda difference: self.changes.extend(store_lines(difference)),
+        )  # fmt: skip
 
     def epoch(self, app: AppSpec, *, done: bool = True) -> EpochRecord:
         """An epoch without input, as the planner would record it."""
@@ -158,6 +165,60 @@ def test_a_plan_that_was_never_used_is_used_by_the_next_start(shop: Shop) -> Non
     assert [shop.start(built(counts(filtered=True))).plan_number for _ in range(2)] == [1, 1]
     assert shop.start(built(counts(), counts("more", "others"))).plan_number == 2
     assert shop.start(built(counts())).plan_number == 0
+
+
+def two_counts(builder: StreamsBuilder) -> None:
+    grouped = builder.stream("in", READ).group_by_key()
+    grouped.agg(Materialized.as_("counts"), n=count())
+    grouped.agg(Materialized.as_("more"), n=count())
+
+
+def test_a_removed_store_is_kept_unless_it_is_to_be_deleted_and_both_are_reported(shop: Shop) -> None:
+    shop.epoch(shop.start(built(two_counts)))
+    kept = shop.start(built(counts()))
+    assert shop.changes == [
+        "store more is gone: its rows stay in the checkpoint (--delete-removed-stores deletes them)"
+    ]
+    assert kept.topology.kept is None
+    app = shop.start(built(counts()), delete_removed_stores=True)
+    assert shop.changes == ["store more is gone: its rows are deleted"]
+    assert app.topology.kept is not None and app.topology.kept.deleted == {"0": ("more",)}
+    shop.epoch(app)
+    again = shop.start(built(counts()))
+    assert (again.plan_number, again.topology.kept) == (app.plan_number, app.topology.kept)
+    shop.start(built(counts(), counts("more", "others")), delete_removed_stores=True)
+    assert shop.changes == ["new store others: begins empty"]
+
+
+def test_a_store_may_come_back_once_its_rows_were_deleted_also_with_another_schema(shop: Shop) -> None:
+    def with_sum(builder: StreamsBuilder) -> None:
+        grouped = builder.stream("in", READ).group_by_key()
+        grouped.agg(Materialized.as_("counts"), n=count())
+        grouped.agg(Materialized.as_("more"), total=sum_("id"))
+
+    shop.epoch(shop.start(built(two_counts)))
+    assert shop.refused(built(with_sum)).condition == "STORE_SCHEMA_CHANGED"
+    shop.epoch(shop.start(built(counts())))
+    assert "its old rows are still there" in shop.refused(built(with_sum)).message
+    shop.epoch(shop.start(built(counts()), delete_removed_stores=True))
+    said, refused = shop.against(built(with_sum))
+    assert "new store more: begins empty" in said and not refused
+    shop.epoch(shop.start(built(with_sum)))
+    shop.epoch(shop.start(built(with_sum)))
+    assert shop.refused(built(two_counts)).condition == "STORE_SCHEMA_CHANGED"
+
+
+def test_bundles_of_a_sub_topology_that_is_gone_are_deleted_also_if_that_is_asked_for_later(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts(), counts("more", "others"))))
+    app = shop.start(built(counts()))
+    assert app.deleted_bundles == ()
+    shop.epoch(app)
+    app = shop.start(built(counts()), delete_removed_stores=True)
+    assert (app.plan_number, app.deleted_bundles) == (2, ("1-0", "1-1"))
+    shop.epoch(app)
+    assert shop.start(built(counts()), delete_removed_stores=True).plan_number == 2, "there is nothing left to delete"
+    back = shop.start(built(counts(), counts("more", "others")))
+    assert back.deleted_bundles == ("1-0", "1-1") and {"2-0", "2-1"} < {bundle.id for bundle in back.plan.bundles}
 
 
 def test_renumbered_stores_are_refused_with_the_names_to_give(shop: Shop) -> None:

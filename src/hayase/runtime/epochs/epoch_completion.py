@@ -13,6 +13,7 @@ from hayase.core.time import Clock
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.open_epoch import forget_amendments
 from hayase.runtime.epochs.record_retention import EpochRecordRetention, Floor, superseded
+from hayase.runtime.epochs.removed_bundles import delete_removed_bundles
 from hayase.runtime.epochs.terms import newest_term
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
@@ -49,6 +50,7 @@ class EpochCompletion:
         floor: Floor,
         internal: Sequence[TopicPartition],
     ) -> None:
+        self._app = app
         self._blobs = blobs
         self._log = log
         self._floor = floor
@@ -93,6 +95,8 @@ class EpochCompletion:
         if self._settled_none:
             self._settled_none = False
             forget_amendments(self._blobs, record.epoch)
+            if record.plan_number == self._app.plan_number:
+                delete_removed_bundles(self._app, self._blobs, record)
 
     def _purge(self, record: EpochRecord) -> None:
         """Delete processed records from internal topics: they are not read again, and time does not remove them."""

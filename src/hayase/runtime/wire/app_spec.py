@@ -68,6 +68,7 @@ class AppSpec:
         plan_number: of the plan; see `hayase.query.numbered_plans`.
         places: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
         former_topics: source topics of earlier plans that this one does not read.
+        deleted_bundles: those of earlier plans whose rows are deleted once this one is in use.
         finishes: an epoch that this program began, and that is all it is to do before another one goes on.
     """
 
@@ -109,6 +110,7 @@ class AppSpec:
     plan_number: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
     former_topics: frozenset[str] = frozenset()
+    deleted_bundles: tuple[str, ...] = ()
     finishes: int | None = None
 
     def on_this_machine(self, folder: str) -> Path:

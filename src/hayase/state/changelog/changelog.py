@@ -136,6 +136,28 @@ class Changelog:
         """Delete a delta; see `snapshot_policy.delete_history` for when that is allowed."""
         self._blobs.delete(self._name(epoch))
 
+    def end(self, checkpoint_id: str, epoch: int, created_ms: int) -> None:
+        """Delete all deltas and snapshots of a bundle that has no epochs from that one on.
+
+        First the snapshot without content, by which a straggler sees that its epoch is history, then deltas from the
+        oldest on: where the one before is missing, a straggler looks (see `publish`).
+
+        Args:
+            checkpoint_id: of the checkpoint.
+            epoch: one that is done, behind all that the bundle has.
+            created_ms: the time.
+        """
+        if not (self.epochs() or self.snapshots.have_parts() or self._blobs.list(self._parts)):
+            return
+        if max(self.snapshots.epochs(), default=-1) < epoch:
+            self.snapshots.publish_end(checkpoint_id, epoch, created_ms)
+        for each in self.epochs():
+            self.delete(each)
+        self.delete_parts_below(epoch)
+        last = self.snapshots.manifest(max(self.snapshots.epochs()))
+        if last is not None:
+            self.snapshots.delete_below(last)
+
     def delete_parts_below(self, epoch: int) -> None:
         """Delete parts of deltas of earlier epochs, also those of attempts that never published their delta."""
         self._delete_parts(lambda each: each < epoch)

@@ -87,6 +87,10 @@ class Snapshots:
         """Epochs of which there is one, ascending."""
         return epochs_of(self._blobs.list(self._folder), self._folder)
 
+    def have_parts(self) -> bool:
+        """Whether there is any content."""
+        return bool(self._blobs.list(self._parts))
+
     def manifest(self, epoch: int) -> Manifest | None:
         """What the snapshot of that epoch is; `None` if there is none.
 
@@ -132,6 +136,14 @@ class Snapshots:
             manifest = self.manifest(meta.epoch) or self._upload(copy, meta, created_ms)
         self.verify(manifest)
         return manifest
+
+    def publish_end(self, checkpoint_id: str, epoch: int, created_ms: int) -> None:
+        """Say that the bundle has ended before that epoch: a snapshot without content, which no restore asks for.
+
+        A straggler of an earlier epoch finds it behind its own, so it gives up (`EPOCH_IS_HISTORY`).
+        """
+        body = msgspec.msgpack.encode(Manifest(checkpoint_id, self._bundle, epoch, "", 0, created_ms, []))
+        self._blobs.put_if_absent(self._name(epoch), body + _digest(body))
 
     def load(self, manifest: Manifest, folder: Path) -> None:
         """Unpack a snapshot into an empty folder, as an LMDB environment.

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
@@ -135,15 +135,8 @@ class BundleState:
 
     def entries(self) -> dict[StoreKey, int]:
         """How many entries each store has, by task and name; stores that were never written are left out."""
-        entries: dict[StoreKey, int] = {}
-        with read_transaction(open_state_environment(self.path)) as txn, txn.cursor() as cursor:
-            if cursor.set_range(layout.REGISTRY_PREFIX):
-                for key, data in cursor:
-                    if not key.startswith(layout.REGISTRY_PREFIX):
-                        break
-                    task, _, name = key.removeprefix(layout.REGISTRY_PREFIX).partition(b"\x00")
-                    entries[(task.decode(), name.decode())] = layout.unpack_registry_entry(data)[1]
-        return entries
+        with read_transaction(open_state_environment(self.path)) as txn:
+            return {_store_key(key): layout.unpack_registry_entry(data)[1] for key, data in _registered(txn)}
 
     def begin(self) -> EpochState:
         """A snapshot of the last epoch applied, to write over. Close it: it holds a read transaction."""
@@ -233,6 +226,17 @@ class BundleState:
             return True
 
         return self._write(empty)
+
+    def delete_stores(self, names: Collection[str]) -> None:
+        """Delete stores of all tasks, where they are there; the position stays."""
+
+        def delete(txn: layout.Txn) -> None:
+            for key, data in _registered(txn):
+                if _store_key(key)[1] in names:
+                    layout.delete_stored_range(txn, layout.prefix_of(layout.unpack_registry_entry(data)[0]), b"", None)
+                    txn.delete(key)
+
+        self._write(delete)
 
     def reset_from(self, snapshot: Path, expected: StatePosition | None = None) -> bool:
         """Replace everything by the content of a snapshot's environment, in one transaction.
@@ -439,6 +443,24 @@ def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, ne
     count += txn.stat()["entries"] - before
     txn.put(registry_key, layout.pack_registry_entry(number, count))
     return next_number
+
+
+def _registered(txn: layout.Txn) -> list[tuple[bytes, bytes]]:
+    """The registry's entries."""
+    entries = []
+    with txn.cursor() as cursor:
+        if cursor.set_range(layout.REGISTRY_PREFIX):
+            for key, data in cursor:
+                if not key.startswith(layout.REGISTRY_PREFIX):
+                    break
+                entries.append((key, data))
+    return entries
+
+
+def _store_key(key: bytes) -> StoreKey:
+    """The task and the store of an entry of the registry."""
+    task, _, name = key.removeprefix(layout.REGISTRY_PREFIX).partition(b"\x00")
+    return task.decode(), name.decode()
 
 
 def _main(path: Path) -> lmdb._Database:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -117,6 +117,12 @@ class UnloggedStores:
     def entries(self) -> dict[StoreKey, int]:
         """How many entries each store has, by task and name."""
         return {key: count for part, _ in self._parts for key, count in part.entries().items()}
+
+    def delete(self, stores: Collection[str]) -> None:
+        """Delete what removed stores without changelog have left here; no delta tells of them."""
+        if stores:
+            for part, _ in self._parts:
+                part.delete_stores(stores)
 
     @property
     def states(self) -> list[BundleState]:
