@@ -174,11 +174,12 @@ class IncrementalSnapshot:
         stored = self._progress.to_offset() or {}
         if self._json is not None:
             rendered, now_us = RenderedEvents(events, self._json), self._now_us()
+            written = [rendered.record("r", cells, at, now_us) for cells in rows]
             return [
                 SerializedRecords(
                     topic=events.topic,
-                    keys=[rendered.key(cells) for cells in rows],
-                    values=[rendered.envelope("r", None, rendered.row(cells), at, now_us) for cells in rows],
+                    keys=[key for key, _ in written],
+                    values=[value for _, value in written],
                     timestamps_ms=[now_us // 1000] * len(rows),
                     source_partition=partition,
                     source_offset=stored,

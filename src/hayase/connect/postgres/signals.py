@@ -53,6 +53,7 @@ class SignalTable:
 
     Attributes:
         left_out: how many rows could not be read.
+        oids: by which the stream names the table.
 
     Args:
         full_name: `schema.table`; `None`: there is none.
@@ -60,19 +61,17 @@ class SignalTable:
 
     def __init__(self, full_name: str | None) -> None:
         self._full_name = full_name
-        self._oids: set[int] = set()
+        self.oids: set[int] = set()
         self._signals: list[Signal] = []
         self.left_out = 0
 
     def look_at(self, relation: Relation) -> None:
         """See whether a relation of the stream is the table; its columns are known by place, as in Debezium."""
         is_it = f"{relation.namespace}.{relation.name}" == self._full_name and len(relation.columns) >= _COLUMNS
-        (self._oids.add if is_it else self._oids.discard)(relation.oid)
+        (self.oids.add if is_it else self.oids.discard)(relation.oid)
 
     def take_insert(self, change: Insert) -> None:
-        """Take a new row, if it is one of the table."""
-        if change.relation not in self._oids:
-            return
+        """Take a new row of the table."""
         signal = Signal.parse(*(None if cell is None else str(cell) for cell in change.new[:_COLUMNS]))
         if signal is None:
             self.left_out += 1

@@ -26,6 +26,8 @@ from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
 _STOP_S = 10.0
+_COLLECT_S = 0.02
+"""For how long a poll goes on to collect what arrives."""
 _MESSAGES_VERSION = 140000
 _Records = list[SourceRecord | SerializedRecords]
 
@@ -290,16 +292,20 @@ class PostgresSourceTask(SourceTask):
     def _next_of_stream(self, session: _Session, changes: ChangeReader) -> _Records:
         replication = session.replication
         limit = self._config.int("max.batch.size")
-        deadline = self._monotonic() + self._config.int("poll.interval.ms") / 1000
+        receive, handle, begun = replication.receive, changes.handle, self._monotonic()
+        deadline = begun + self._config.int("poll.interval.ms") / 1000
         while changes.count < limit and not self._stopped:
-            message = replication.receive()
+            message = receive()
             if message is not None:
-                changes.handle(message)
+                handle(message)
+                continue
+            now = self._monotonic()
+            # libpq reads a few kilobytes at a time: a batch of what they hold would cost more than its records.
+            if now - begun < _COLLECT_S and replication.wait(0):
                 continue
             if changes.count and not changes.in_transaction:
                 break
-            left_s = deadline - self._monotonic()
-            if left_s <= 0 or not replication.wait(left_s):
+            if now >= deadline or not replication.wait(deadline - now):
                 break
         records = changes.take()
         replication.keep_alive(self._idle_s)
