@@ -20,7 +20,7 @@ from hayase.connect.postgres.incremental import IncrementalSnapshot
 from hayase.connect.postgres.lsn import Snapshot, format_lsn
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, incremental_partition, stream_partition
 from hayase.connect.postgres.replication import ReplicationConnection
-from hayase.connect.postgres.signals import IncrementalProgress
+from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
 
@@ -257,7 +257,16 @@ class PostgresSourceTask(SourceTask):
             session.registry,
             self._read_again,
             session.changes,
+            topic=self._signal_topic(),
             json=self.context.serialized_json,
+        )
+
+    def _signal_topic(self) -> SignalTopic | None:
+        topic, context = self._config.signal_topic, self.context
+        if topic is None:
+            return None
+        return SignalTopic(
+            topic, self._config.prefix, self._read_again.signal_offset, context.read_topic, self._monotonic
         )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
@@ -337,7 +346,7 @@ class PostgresSourceTask(SourceTask):
         metrics["IncrementalSnapshotRunning"] = float(bool(self._read_again.requests))
         metrics["IncrementalSnapshotTablesLeft"] = len(self._read_again.requests)
         metrics["IncrementalSnapshotRowsRead"] = incremental.rows_read
-        metrics["SignalsLeftOut"] = changes.signals.left_out + self._read_again.left_out
+        metrics["SignalsLeftOut"] = incremental.signals_left_out
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:
