@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from tests.postgres.capture import Capture, values
 
+from hayase.connect.herder.signals import send_signal
+from hayase.connect.postgres.connector import PostgresConnector
+from hayase.testing.connect import ConnectorTestDriver
 from hayase.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -170,6 +173,41 @@ def test_each_row_has_its_place_among_the_changes_of_its_key(postgres_server: Po
         assert row["v"] >= last.get(row["id"], 0), "an older row follows a newer one"
         last[row["id"]] = row["v"]
     assert last == table
+
+
+def test_a_record_of_the_topic_of_signals_has_a_table_read_again_once(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+        connection.execute("INSERT INTO t SELECT i, 0 FROM generate_series(1, 10) i")
+    props = {
+        **postgres_server.connector_config(database), "connector.class": PostgresConnector, "topic.prefix": "shop",
+        "slot.name": f"slot_{database}", "snapshot.mode": "no_data", "incremental.snapshot.chunk.size": "3",
+        "signal.enabled.channels": "source,kafka", "name": "shop",
+    }  # fmt: skip
+    plain = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
+    with ConnectorTestDriver(props, worker=plain) as driver:
+        wanted = {"data-collections": ["public.t"], "type": "INCREMENTAL"}
+        driver.produce("shop-signal", b"other", json.dumps({"type": "execute-snapshot", "data": wanted}).encode())
+        driver.produce("shop-signal", b"shop", b"no signal")
+        send_signal(driver.environment, "shop", driver.props, "execute-snapshot", wanted)
+
+        def ids() -> list[int]:
+            return [json.loads(record.value or b"")["after"]["id"] for record in driver.records("shop.public.t")]
+
+        for step in range(400):
+            if len(ids()) >= 10:
+                break
+            driver.step()
+            if step % 40 == 20:
+                driver.kill()
+        driver.kill()
+        for _ in range(15):
+            driver.step()
+        assert ids() == list(range(1, 11))
+        (stored,) = [each["offset"] for each in driver.offsets() if "incremental" in each["partition"]]  # type: ignore[operator]
+        assert stored == {"requests": "[]", "upper": None, "signal_offset": 3}
 
 
 def test_messages_of_the_log_are_captured(postgres_server: PostgresServer, database: str) -> None:

@@ -296,6 +296,41 @@ def offsets(
     _show(table)
 
 
+@connectors.command(short_help="Have tables read again while their changes go on.")
+def snapshot(
+    name: Name,
+    tables: Annotated[
+        list[str],
+        typer.Option("--table", "-t", metavar="TABLE", help="schema.table, or a regular expression; several."),
+    ],
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Only the rows that this holds for.")
+    ] = None,
+    end: Annotated[bool, typer.Option("--stop", help="Read these tables no further.")] = False,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Send a connector the signal that has its tables read again, chunk by chunk, while their changes go on.
+
+    The connector must have `signal.enabled.channels` with `kafka` in it.
+
+    For example:
+
+        hayase connectors snapshot users --table public.users
+
+        hayase connectors snapshot users --table public.users --where "id > 1000"
+
+        hayase connectors snapshot users --table public.users --stop
+    """
+    if end and where is not None:
+        raise ConfigError("INVALID_SETTING", "--where and --stop exclude each other: a snapshot is stopped as a whole")
+    data: dict[str, object] = {"data-collections": tables, "type": "INCREMENTAL"}
+    if where is not None:
+        data["additional-conditions"] = [{"data-collection": table, "filter": where} for table in tables]
+    kind = "stop-snapshot" if end else "execute-snapshot"
+    sent = RestClient(url).ask("POST", path_of(name, "signals"), {"type": kind, "data": data})
+    typer.echo(f"sent {kind} to {sent['topic']}")
+
+
 @connectors.command(short_help="End a connector and forget its configuration.")
 def delete(
     name: Name,

@@ -136,6 +136,13 @@ class SourceConnector(Connector):
         """Whether its tasks use `TransactionContext`, for `transaction.boundary=connector`."""
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
+    def signal_topic(self, props: Props) -> tuple[str, bytes] | None:
+        """Where users write signals to the connector while it runs, and with which key; `None`: it reads none.
+
+        Called on an object of its own, without `start`.
+        """
+        return None
+
     def alter_offsets(self, props: Props, offsets: Mapping[SourcePartitionKey, SourceOffset | None]) -> bool:
         """Called before a user's change of offsets is written; raises `ConnectError` for what it cannot go on from.
 
@@ -238,6 +245,14 @@ class SourceTaskContext(Protocol):
         """Publish an offset with the next transaction, even without a record: a heartbeat. From the task's thread.
 
         `None` forgets the offset of the partition.
+        """
+        ...
+
+    def read_topic(self, topic: str, offset: int) -> tuple[list[tuple[bytes | None, bytes | None]], int]:
+        """Key and value of the records of a topic of one partition from an offset on, and the offset behind them.
+
+        A topic that is absent has none. From the task's thread. Where the task goes on after a restart is its own
+        matter: an offset that it publishes with its records is in their transaction.
         """
         ...
 

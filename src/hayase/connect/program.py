@@ -18,14 +18,12 @@ from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.offset_changes import OffsetChanges
 from hayase.connect.herder.stores import NotKept, StoredConnector
 from hayase.connect.plugins import Plugins
+from hayase.connect.program_converters import converter_settings
 from hayase.core.errors import ConfigError, HayaseError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
-from hayase.serde import bare, numbers
-from hayase.serde.debezium_serde import DebeziumSerde
-from hayase.serde.json_serde import JsonSerde
 from hayase.serde.protocol import Serde
 from hayase.topology.nodes import ProgramConnector
 
@@ -33,17 +31,6 @@ _REST_S = 1.0
 """For how long a source has nothing before it is at its end."""
 _STOP_S = 30.0
 _ROUTE = "hayaseTopic"
-_CONVERTERS: Mapping[type[Serde], str] = {
-    bare.StringSerde: "org.apache.kafka.connect.storage.StringConverter",
-    numbers.LongSerde: "org.apache.kafka.connect.converters.LongConverter",
-    numbers.IntegerSerde: "org.apache.kafka.connect.converters.IntegerConverter",
-    numbers.ShortSerde: "org.apache.kafka.connect.converters.ShortConverter",
-    numbers.DoubleSerde: "org.apache.kafka.connect.converters.DoubleConverter",
-    numbers.FloatSerde: "org.apache.kafka.connect.converters.FloatConverter",
-    numbers.BooleanSerde: "org.apache.kafka.connect.converters.BooleanConverter",
-}
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
-_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 Serdes = Mapping[str, tuple[Serde, Serde]]
 
 
@@ -107,7 +94,7 @@ class ProgramConnectors:
         props = {**connector.config, "name": connector.name}
         for part, serde in zip(("key", "value"), serdes, strict=True):
             if f"{part}.converter" not in props:
-                props |= _converter(part, serde, connector)
+                props |= converter_settings(part, serde, source=connector.source)
         keys = cls.config().keys
         if connector.source:
             if "topic" in keys:
@@ -247,22 +234,6 @@ def _described(plugins: Plugins, connector: ProgramConnector) -> str:
 def _ends(log: Log, topic: str) -> dict[TopicPartition, int]:
     partitions = [TopicPartition(topic, number) for number in range(log.describe([topic])[topic].partitions)]
     return dict(log.end_offsets(partitions))
-
-
-def _converter(part: str, serde: Serde, connector: ProgramConnector) -> dict[str, str]:
-    """The converter that writes, or reads, what a serde reads, or writes."""
-    setting = f"{part}.converter"
-    if isinstance(serde, bare.BytesSerde):
-        return {setting: _BYTES} if not connector.source else {setting: _JSON, f"{setting}.schemas.enable": "false"}
-    if isinstance(serde, JsonSerde | DebeziumSerde | bare.VoidSerde):
-        return {setting: _JSON, f"{setting}.schemas.enable": "false"}
-    name = _CONVERTERS.get(type(serde))
-    if name is None:
-        raise ConfigError(
-            "NO_CONVERTER",
-            f"no converter is known that fits {type(serde).__name__} of the {part}: give {setting}, or another serde",
-        )
-    return {setting: name}
 
 
 def _invalid(connector: ProgramConnector, errors: Sequence[str]) -> TopologyError:

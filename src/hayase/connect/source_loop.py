@@ -29,6 +29,7 @@ from hayase.connect.offsets import ConnectorOffsets, offset_key
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.source_buffer import SourceBuffer
 from hayase.connect.source_topics import SourceTopics
+from hayase.connect.topic_reader import KeyAndValue, TopicReader
 from hayase.core.errors import UnknownTopicError
 from hayase.core.time import Clock
 
@@ -111,12 +112,17 @@ class TaskContext:
     offset_storage_reader: OffsetStorageReader
     transaction_context: TransactionContext | None = None
     serialized_json: SerializedJson | None = None
+    topics: TopicReader | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
 
     def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         """See `SourceTaskContext.publish_offsets`."""
         self.waiting_offsets.append((partition, offset))
+
+    def read_topic(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
+        """See `SourceTaskContext.read_topic`."""
+        return ([], offset) if self.topics is None else self.topics.read(topic, offset)
 
 
 @dataclass(slots=True)
@@ -369,3 +375,5 @@ class SourceTaskLoop:
         """Let go of everything but the task itself."""
         self._conversion.close()
         self._publisher.close()
+        if self._context.topics is not None:
+            self._context.topics.close()

@@ -155,6 +155,10 @@ class SchemaRegistry:
             return without_credentials(resolve("schema.registry.url", self._url))
         return self._url
 
+    def given(self) -> tuple[str, dict[str, object]]:
+        """Address and settings, credentials included; references are not resolved. Never show or log them."""
+        return self._url, {key: value for key, value in self._settings.items() if value != _DEFAULTS.get(key)}
+
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url!r})"
 

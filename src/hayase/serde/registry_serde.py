@@ -156,6 +156,11 @@ class RegistrySerde(Serde[T]):
         return self._registry
 
     @property
+    def options(self) -> WriterOptions:
+        """How it finds the id that it writes."""
+        return self._options
+
+    @property
     def own(self) -> RegistrySchema | None:
         """The schema it was given; `None`: it was given none."""
         return self._own

@@ -18,10 +18,26 @@ from hayase.log.protocol import LogConfig
 pytestmark = pytest.mark.long
 
 
+ASKED = '''
+from hayase.connect.files.file_stream_source import FileStreamSourceConnector
+
+
+class AskedSource(FileStreamSourceConnector):
+    """Reads lines, and signals."""
+
+    def signal_topic(self, props):
+        return "asked-signal", b"asked"
+'''
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("worker")
-    props = {"listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    (folder / "plugins").mkdir()
+    (folder / "plugins" / "asked.py").write_text(ASKED)
+    props = {
+        "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter", "plugin.path": str(folder / "plugins")
+    }  # fmt: skip
     with ConnectWorker(LogConfig("embedded", str(folder / "log"), {"fsync": "false"}), props) as worker:
         yield worker.urls[0]
 
@@ -84,3 +100,23 @@ def test_the_command_connect_runs_connectors_until_it_is_told_to_stop(tmp_path: 
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
         assert process.wait(60) == 0
+
+
+def test_a_snapshot_is_asked_for_by_a_signal(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = json.loads(file.read_text())["config"] | {"connector.class": "AskedSource"}
+    file.write_text(json.dumps({"name": "asked", "config": config}))
+    assert run_cli(["connectors", "create", str(file), "-u", url]) == 0
+    asked = ["connectors", "snapshot", "asked", "--table", "public.t", "-u", url]
+    capsys.readouterr()
+    assert run_cli([*asked, "--where", "id > 1"]) == 0
+    assert run_cli([*asked, "--stop"]) == 0
+    assert capsys.readouterr().out == "sent execute-snapshot to asked-signal\nsent stop-snapshot to asked-signal\n"
+    assert run_cli([*asked, "--stop", "--where", "id > 1"]) == 1
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_a_connector_that_reads_no_signals_says_so(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["connectors", "create", str(file), "-u", url]) == 0
+    capsys.readouterr()
+    assert run_cli(["connectors", "snapshot", "lines", "--table", "public.t", "-u", url]) == 1
+    assert "signal.enabled.channels=source,kafka" in capsys.readouterr().err

@@ -10,11 +10,14 @@ from hayase import Consumed, Produced, Serdes, StreamsBuilder
 from hayase.app.program_connectors import connectors_of
 from hayase.cli.describe import connector_lines
 from hayase.compiler.options import configured
+from hayase.connect.program_converters import converter_settings
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, TopologyError
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.serde.registry import SchemaRegistry
 from hayase.testing import TopologyTestDriver
+from hayase.testing.schema_registry import SchemaRegistryServer
 
 ORDERS = Serdes.json(schema={"id": pl.Int64, "total": pl.Float64})
 
@@ -181,4 +184,109 @@ def test_a_connector_without_its_package_says_how_to_install_it(monkeypatch, tmp
     text = Consumed.with_(Serdes.bytes(), Serdes.string())
     builder.from_connector("users", {"connector.class": connector}, text).foreach(print)
     with pytest.raises(TopologyError, match=rf"pip install 'hayase\[{extra}\]'"):
+        opened(builder.build(), tmp_path)
+
+
+@pytest.fixture
+def registry():
+    with SchemaRegistryServer() as server:
+        yield server
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}],
+}
+PROTOBUF = 'syntax = "proto3"; message Order { int64 id = 1; string city = 2; }'
+WITH_REGISTRY = {
+    "avro": (Serdes.avro, AVRO),
+    "json_schema": (Serdes.json_schema, {"title": "Order", "type": "object"}),
+    "protobuf": (Serdes.protobuf, PROTOBUF),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_REGISTRY)
+def test_a_source_writes_what_a_serde_with_a_registry_reads(kind, registry, tmp_path):
+    serde = WITH_REGISTRY[kind][0](None, registry.url)
+    (tmp_path / "in.txt").write_text("Oslo\nRome\n")
+    source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "transforms": "hoist"}
+    source |= {"transforms.hoist.type": "HoistField$Value", "transforms.hoist.field": "city"}
+    builder = StreamsBuilder()
+    builder.from_connector("orders", source, Consumed.with_(Serdes.bytes(), serde)).foreach(print)
+    connectors = opened(builder.build(), tmp_path)
+    connectors.start(sources=True)
+    wait_for(connectors.sources_at_end)
+    connectors.close()
+    topic = "shop-orders-from-connector"
+    read = serde.for_topic(topic, "value", {}).deserialize
+    assert [read(value) for value in values(tmp_path, topic)] == [{"city": "Oslo"}, {"city": "Rome"}]
+
+
+@pytest.mark.parametrize("kind", WITH_REGISTRY)
+def test_a_sink_reads_what_a_serde_with_a_registry_writes(kind, registry, tmp_path):
+    make, schema = WITH_REGISTRY[kind]
+    serde = make(schema, registry.url)
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed.with_(Serdes.string(), ORDERS))
+    table = {"connector.class": "SqliteSink", "connection.path": str(tmp_path / "shop.db"), "auto.create": True}
+    orders.to_connector("sales", table, Produced.with_(Serdes.string(), serde))
+    topic = "shop-sales-to-connector"
+    data = serde.for_topic(topic, "value", {}).serialize({"id": 7, "city": "Rome"})
+    if kind == "json_schema":  # a converter takes types from the schema, which says none
+        body = {
+            "title": "Order",
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "city": {"type": "string"}},
+        }
+        data = make(body, registry.url).for_topic(topic, "value", {}).serialize({"id": 7, "city": "Rome"})
+    connectors = opened(builder.build(), tmp_path)
+    log = open_log(LogConfig("embedded", str(tmp_path / "log")))
+    writer = log.writer()
+    writer.append([OutputBatch(topic, [b"k"], [data], [0])])
+    writer.close()
+    log.close()
+    connectors.start(sources=False)
+    wait_for(connectors.sinks_at_end)
+    assert connectors.stop(sources=False) is None
+    connectors.close()
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        assert database.execute("SELECT id, city FROM sales").fetchall() == [(7, "Rome")]
+
+
+def test_a_converter_has_the_registry_of_the_serde_and_how_it_writes():
+    registry = SchemaRegistry("https://registry:8081", {"basic.auth.user.info": "${env:USER_INFO}", "max.retries": 1})
+    serde = Serdes.avro(None, registry, use_latest_version=True, subject_name_strategy="RecordNameStrategy")
+    settings = converter_settings("key", serde, source=True)
+    assert settings == {
+        "key.converter": "io.confluent.connect.avro.AvroConverter",
+        "key.converter.schema.registry.url": "https://registry:8081",
+        "key.converter.schema.registry.basic.auth.credentials.source": "USER_INFO",
+        "key.converter.schema.registry.basic.auth.user.info": "${env:USER_INFO}",
+        "key.converter.schema.registry.max.retries": "1",
+        "key.converter.use.latest.version": "true",
+        "key.converter.key.subject.name.strategy": "RecordNameStrategy",
+    }
+
+
+def test_the_registry_of_the_application_is_the_converters_too(registry, tmp_path):
+    serde = Serdes.avro().for_topic("orders", "value", {"url": registry.url, "auto.register.schemas": "false"})
+    settings = converter_settings("value", serde, source=True)
+    assert settings["value.converter.schema.registry.url"] == registry.url
+    assert settings["value.converter.auto.register.schemas"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("serde", "message"),
+    [
+        (Serdes.avro(None, "http://registry:8081", subject_name_strategy=lambda *_: "s"), "give value.converter"),
+        (Serdes.avro(), "set schema.registry.url"),
+        (Serdes.uuid(), "no converter is known that fits UuidSerde"),
+    ],
+)
+def test_a_serde_that_no_converter_fits_is_refused_with_what_to_do(serde, message, tmp_path):
+    builder = StreamsBuilder()
+    config = {"connector.class": "FileStreamSource", "file": "x"}
+    builder.from_connector("lines", config, Consumed.with_(Serdes.bytes(), serde)).foreach(print)
+    with pytest.raises(TopologyError, match=message):
         opened(builder.build(), tmp_path)

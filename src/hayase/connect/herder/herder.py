@@ -15,6 +15,7 @@ from hayase.connect.contracts import SinkConnector, SinkDelivery, SourceConnecto
 from hayase.connect.herder.connector_runner import ConnectorRunner
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.offset_changes import OffsetChanges
+from hayase.connect.herder.signals import send_signal
 from hayase.connect.herder.states import (
     BadRequestError,
     ConflictError,
@@ -293,6 +294,16 @@ class Herder:
             props = self.env.references.resolved(runner.stored.props)
             cls = connector_class(self.env.plugins, props)
             return {"message": self._offsets.change(name, cls, props, offsets)}
+
+    # signals
+
+    def signal(self, name: str, kind: str, data: Mapping[str, object]) -> Json:
+        """Send a running connector a signal by its topic, as `execute-snapshot`; topic and id of the signal.
+
+        Raises:
+            BadRequestError: the connector reads no signals from a topic.
+        """
+        return send_signal(self.env, name, self.runner(name).stored.props, kind, data)
 
     # topics
 

@@ -30,6 +30,7 @@ from hayase.connect.repeatable_sink import RangeRecord, RepeatableSinkLoop, rang
 from hayase.connect.sink_loop import Reporter, SinkContext, SinkTaskLoop
 from hayase.connect.source_loop import SourceTaskLoop, TaskContext, TaskTransactionContext, TransactionBoundary
 from hayase.connect.source_topics import SourceTopics, topic_groups
+from hayase.connect.topic_reader import TopicReader
 from hayase.connect.transactional_sink import TransactionalSinkLoop
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
@@ -154,6 +155,7 @@ def _start_source(
         spec.offsets,
         TaskTransactionContext() if boundary is TransactionBoundary.CONNECTOR else None,
         serialized_json(env.config, config, conversion),
+        TopicReader(log),
     )
     groups = config.list("topic.creation.groups") if env.config.bool("topic.creation.enable") else []
     props = {name: str(value) for name, value in spec.connector_props.items()}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
-from hayase.connect.config.validators import all_of, at_least, between, matching, non_empty, non_null, one_of
+from hayase.connect.config.validators import all_of, at_least, between, list_of, matching, non_empty, non_null, one_of
 from hayase.connect.postgres.column_types import TypeModes
 from hayase.connect.postgres.text_values import SESSION_OPTIONS
 from hayase.core.errors import ConfigError
@@ -86,6 +86,15 @@ def _define() -> ConfigDef:
         "signal.data.collection", text, None, None, medium,
         "A table of the publication, as schema.table, with the columns id, type and data, for signals: "
         "execute-snapshot, stop-snapshot, log.",
+    )  # fmt: skip
+    add(
+        "signal.enabled.channels", texts, ["source"], list_of("source", "kafka"), medium,
+        "Where signals come from: source: signal.data.collection; kafka: signal.kafka.topic.",
+    )  # fmt: skip
+    add(
+        "signal.kafka.topic", text, None, None, medium,
+        "A topic of one partition in the worker's log, for signals: the key is topic.prefix, the value a JSON object "
+        "with type, data and, if wanted, id; default: topic.prefix with -signal.",
     )  # fmt: skip
     for kind in ("include", "exclude"):
         add(
@@ -174,7 +183,10 @@ class CaptureConfig(TypedConfig):
                 )
             self.filters[kind] = NameFilter(include, exclude)
         self.messages = NameFilter(self.list("message.prefix.include.list"), self.list("message.prefix.exclude.list"))
-        self.signal_table = self.optional_string("signal.data.collection")
+        channels = self.list("signal.enabled.channels")
+        self.signal_table = self.optional_string("signal.data.collection") if "source" in channels else None
+        topic = self.optional_string("signal.kafka.topic") or f"{self.prefix}-signal"
+        self.signal_topic = topic if "kafka" in channels else None
         self.reads_rows = self.string("snapshot.mode") not in ("no_data", "never")
         self.exactly_once = str(props.get("exactly.once.support", "")).lower() == "required"
         self.skipped = frozenset(self.list("skipped.operations")) - {"none"}

@@ -75,6 +75,11 @@ class PostgresConnector(SourceConnector):
         """Transactions of the log can be those of the database."""
         return ConnectorTransactionBoundaries.SUPPORTED
 
+    def signal_topic(self, props: Props) -> tuple[str, bytes] | None:
+        """The topic of signals, with the key that they have in Debezium."""
+        config = CaptureConfig(props)
+        return None if config.signal_topic is None else (config.signal_topic, config.prefix.encode())
+
     def alter_offsets(self, props: Props, offsets: Mapping[SourcePartitionKey, SourceOffset | None]) -> bool:
         """Check that positions can be read; the server is asked when the task starts."""
         prefix = CaptureConfig(props).prefix

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from typing import NamedTuple
 
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.catalog import Table
@@ -61,8 +62,7 @@ TRANSACTION_SCHEMA = struct_schema(
 ENVELOPE_VERSION = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where an event is from.
 
     Attributes:

@@ -26,7 +26,7 @@ from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot
 from hayase.connect.postgres.offsets import incremental_partition
 from hayase.connect.postgres.rendered import RenderedEvents
-from hayase.connect.postgres.signals import IncrementalProgress
+from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import ChunkTransaction, read_cells, select_rows
 from hayase.connect.postgres.stream import ChangeReader
 
@@ -61,6 +61,7 @@ class IncrementalSnapshot:
         registry: the types of the database.
         progress: what is to be read; moved on as chunks are handed out.
         changes: the stream, which says which keys have changed.
+        topic: where signals come from beside the stream; `None`: there is none.
         json: how events are written here; `None`: they are handed out as values.
         now_us: microseconds since 1970.
     """
@@ -73,6 +74,7 @@ class IncrementalSnapshot:
         progress: IncrementalProgress,
         changes: ChangeReader,
         *,
+        topic: SignalTopic | None = None,
         json: SerializedJson | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
@@ -82,6 +84,7 @@ class IncrementalSnapshot:
         self._types = ColumnTypes(registry, config.modes)
         self._progress = progress
         self._changes = changes
+        self._topic = topic
         self._json = json
         self._now_us = now_us
         self._window: _Window | None = None
@@ -89,16 +92,27 @@ class IncrementalSnapshot:
         self.rows_read = 0
 
     def take_signals(self, position: str) -> bool:
-        """Do what the signals of the stream say; whether the progress has changed."""
+        """Do what the signals say; whether the progress has changed."""
         signals = self._changes.signals.take()
+        moved = False
+        if self._topic is not None:
+            signals += self._topic.take()
+            moved = self._topic.offset != self._progress.signal_offset
+            self._progress.signal_offset = self._topic.offset
         if not signals:
-            return False
+            return moved
         tables = [table.full_name for table in self._database.captured_tables()]
         first = self._progress.requests[:1]
         changed = [self._progress.apply(signal, tables, position) for signal in signals]
         if self._progress.requests[:1] != first:
             self._close_window()
-        return any(changed)
+        return moved or any(changed)
+
+    @property
+    def signals_left_out(self) -> int:
+        """How many signals could not be read, or name a type or a table that is not known."""
+        topic = 0 if self._topic is None else self._topic.left_out
+        return self._changes.signals.left_out + self._progress.left_out + topic
 
     def step(self, passed_lsn: int) -> _Records:
         """Between two transactions: read a chunk, or hand out the one that is held back; possibly nothing.
@@ -174,11 +188,12 @@ class IncrementalSnapshot:
         stored = self._progress.to_offset() or {}
         if self._json is not None:
             rendered, now_us = RenderedEvents(events, self._json), self._now_us()
+            written = [rendered.record("r", cells, at, now_us) for cells in rows]
             return [
                 SerializedRecords(
                     topic=events.topic,
-                    keys=[rendered.key(cells) for cells in rows],
-                    values=[rendered.envelope("r", None, rendered.row(cells), at, now_us) for cells in rows],
+                    keys=[key for key, _ in written],
+                    values=[value for _, value in written],
                     timestamps_ms=[now_us // 1000] * len(rows),
                     source_partition=partition,
                     source_offset=stored,

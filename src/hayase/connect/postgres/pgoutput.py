@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from hayase.core.errors import SerializationError
 
@@ -32,15 +33,13 @@ _BEGIN = struct.Struct("!qqI").unpack_from
 _COMMIT = struct.Struct("!Bqqq").unpack_from
 _I16 = struct.Struct("!h").unpack_from
 _U32 = struct.Struct("!I").unpack_from
-_I32 = struct.Struct("!i").unpack_from
 _I64 = struct.Struct("!q").unpack_from
 _TYPE = struct.Struct("!Ii").unpack_from
 _NULL, _UNCHANGED, _TEXT = b"nut"
 _OLD_KEY, _OLD_ROW, _NEW_ROW = b"KON"
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True, gc=False):
     """A transaction begins: everything up to `Commit` belongs to it.
 
     Attributes:
@@ -54,8 +53,7 @@ class Begin:
     xid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, gc=False):
     """A transaction ends.
 
     Attributes:
@@ -69,8 +67,7 @@ class Commit:
     commit_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True, gc=False):
     """A column of a relation.
 
     Attributes:
@@ -86,8 +83,7 @@ class Column:
     identity: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(msgspec.Struct, frozen=True, gc=False):
     """A table as it is from here on in the stream.
 
     Attributes:
@@ -105,16 +101,14 @@ class Relation:
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(msgspec.Struct, frozen=True, gc=False):
     """A new row."""
 
     relation: int
     new: list[Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True, gc=False):
     """A changed row.
 
     Attributes:
@@ -130,8 +124,7 @@ class Update:
     new: list[Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """A removed row; `old` and `whole` as in `Update`."""
 
     relation: int
@@ -139,8 +132,7 @@ class Delete:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(msgspec.Struct, frozen=True, gc=False):
     """Tables were emptied."""
 
     relations: tuple[int, ...]
@@ -148,8 +140,7 @@ class Truncate:
     restart_identity: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalMessage:
+class LogicalMessage(msgspec.Struct, frozen=True, gc=False):
     """What `pg_logical_emit_message` wrote.
 
     Attributes:
@@ -165,16 +156,14 @@ class LogicalMessage:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, gc=False):
     """The transaction came from another server by replication."""
 
     lsn: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(msgspec.Struct, frozen=True, gc=False):
     """The name of a type that is not built in."""
 
     oid: int
@@ -206,23 +195,24 @@ def _row(data: bytes, at: int) -> tuple[list[Cell], int]:
     (count,) = _I16(data, at)
     at += 2
     cells: list[Cell] = []
+    append = cells.append
     for _ in range(count):
         kind = data[at]
         if kind == _TEXT:
-            (size,) = _I32(data, at + 1)
-            at += 5
-            if size < 0 or at + size > len(data):
-                raise ValueError(f"a value of {size} bytes at byte {at}")
-            cells.append(data[at : at + size].decode())
-            at += size
+            begin = at + 5
+            # A size below zero is one beyond the end, as an unsigned number.
+            at = begin + _U32(data, at + 1)[0]
+            append(data[begin:at].decode())
         elif kind == _NULL:
-            cells.append(None)
+            append(None)
             at += 1
         elif kind == _UNCHANGED:
-            cells.append(UNCHANGED)
+            append(UNCHANGED)
             at += 1
         else:
             raise ValueError(f"a value of kind {kind} at byte {at}")
+    if at > len(data):
+        raise ValueError(f"a value that ends at byte {at}")
     return cells, at
 
 

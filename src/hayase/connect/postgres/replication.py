@@ -18,7 +18,7 @@ from hayase.connect.postgres.lsn import POSTGRES_EPOCH_US, format_lsn, parse_lsn
 if TYPE_CHECKING:
     from psycopg import pq
 
-_XLOG_DATA = struct.Struct("!qqq").unpack_from
+_XLOG_DATA = struct.Struct("!q").unpack_from
 _KEEPALIVE = struct.Struct("!qqB").unpack_from
 _STATUS = struct.Struct("!cqqqqB").pack
 _XLOG_HEADER = 25
@@ -161,7 +161,7 @@ class ReplicationConnection:
                 )
             kind = data[0]
             if kind == _DATA:
-                start, _, _ = _XLOG_DATA(data, 1)
+                (start,) = _XLOG_DATA(data, 1)
                 return WalMessage(start, bytes(data[_XLOG_HEADER:]))
             if kind == _ALIVE:
                 sent, _, reply = _KEEPALIVE(data, 1)

@@ -1,11 +1,12 @@
-"""Signals: what a user asks of a running capture, by a row in a table of the database."""
+"""Signals: what a user asks of a running capture, by a row in a table of the database or a record of a topic."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +15,9 @@ from hayase.connect.postgres.pgoutput import Insert, Relation
 
 _LOG = logging.getLogger(__name__)
 _COLUMNS = 3
+_LOOK_S = 0.5
+"""How often the topic of signals is read."""
+ReadTopic = Callable[[str, int], tuple[list[tuple[bytes | None, bytes | None]], int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class SignalTable:
 
     Attributes:
         left_out: how many rows could not be read.
+        oids: by which the stream names the table.
 
     Args:
         full_name: `schema.table`; `None`: there is none.
@@ -60,19 +65,17 @@ class SignalTable:
 
     def __init__(self, full_name: str | None) -> None:
         self._full_name = full_name
-        self._oids: set[int] = set()
+        self.oids: set[int] = set()
         self._signals: list[Signal] = []
         self.left_out = 0
 
     def look_at(self, relation: Relation) -> None:
         """See whether a relation of the stream is the table; its columns are known by place, as in Debezium."""
         is_it = f"{relation.namespace}.{relation.name}" == self._full_name and len(relation.columns) >= _COLUMNS
-        (self._oids.add if is_it else self._oids.discard)(relation.oid)
+        (self.oids.add if is_it else self.oids.discard)(relation.oid)
 
     def take_insert(self, change: Insert) -> None:
-        """Take a new row, if it is one of the table."""
-        if change.relation not in self._oids:
-            return
+        """Take a new row of the table."""
         signal = Signal.parse(*(None if cell is None else str(cell) for cell in change.new[:_COLUMNS]))
         if signal is None:
             self.left_out += 1
@@ -82,6 +85,66 @@ class SignalTable:
     def take(self) -> list[Signal]:
         """The signals since the last call."""
         signals, self._signals = self._signals, []
+        return signals
+
+
+class _TopicSignal(msgspec.Struct):
+    """The value of a record, as in Debezium."""
+
+    type: str
+    id: str | None = None
+    data: dict[str, object] = {}
+
+
+class SignalTopic:
+    """The topic of the log that users write signals to.
+
+    Attributes:
+        offset: behind the last record that was read.
+        left_out: how many records could not be read.
+
+    Args:
+        topic: its name.
+        prefix: the key of the records for this connector; others are of other connectors.
+        offset: where to go on.
+        read: reads the topic.
+        monotonic: seconds of a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        prefix: str,
+        offset: int,
+        read: ReadTopic,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topic = topic
+        self._key = prefix.encode()
+        self._read = read
+        self._monotonic = monotonic
+        self._next_s = monotonic()
+        self.offset = offset
+        self.left_out = 0
+
+    def take(self) -> list[Signal]:
+        """The signals since the last call; looks at the topic now and then only."""
+        now = self._monotonic()
+        if now < self._next_s:
+            return []
+        self._next_s = now + _LOOK_S
+        records, self.offset = self._read(self._topic, self.offset)
+        signals = []
+        for key, value in records:
+            if key != self._key or value is None:
+                continue
+            try:
+                found = msgspec.json.decode(value, type=_TopicSignal)
+            except msgspec.MsgspecError as error:
+                self.left_out += 1
+                _LOG.warning("a record of %s is no signal and is left out: %s; it is %.200r", self._topic, error, value)
+                continue
+            signals.append(Signal(found.id or "", found.type, found.data))
         return signals
 
 
@@ -104,21 +167,24 @@ class IncrementalProgress:
     Attributes:
         requests: in order; the first one is being read.
         upper: the last key that was published of it; `None`: none was.
+        signal_offset: behind the last signal of the topic that is in this; 0: none is.
         left_out: how many signals had a type or a table that is not known.
     """
 
     requests: list[TableRequest] = field(default_factory=list)
     upper: tuple[str, ...] | None = None
+    signal_offset: int = 0
     left_out: int = 0
 
     def to_offset(self) -> dict[str, object] | None:
-        """The offset as it is stored; `None`: nothing is to be read."""
-        if not self.requests:
+        """The offset as it is stored; `None`: there is nothing to keep."""
+        if not self.requests and not self.signal_offset:
             return None
-        return {
+        offset: dict[str, object] = {
             "requests": msgspec.json.encode(self.requests).decode(),
             "upper": None if self.upper is None else msgspec.json.encode(self.upper).decode(),
         }
+        return {**offset, "signal_offset": self.signal_offset} if self.signal_offset else offset
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, object] | None) -> IncrementalProgress:
@@ -127,7 +193,12 @@ class IncrementalProgress:
             return cls()
         requests = msgspec.json.decode(str(offset["requests"]), type=list[TableRequest])
         upper = offset.get("upper")
-        return cls(requests, None if upper is None else msgspec.json.decode(str(upper), type=tuple[str, ...]))
+        position = offset.get("signal_offset")
+        return cls(
+            requests,
+            None if upper is None else msgspec.json.decode(str(upper), type=tuple[str, ...]),
+            position if isinstance(position, int) else 0,
+        )
 
     def apply(self, signal: Signal, tables: Sequence[str], position: str) -> bool:
         """Do what a signal says; whether there is something else to read now.

@@ -210,13 +210,11 @@ class SnapshotReader:
         places = {
             flag: Position(position.lsn, None, position.xid, position.commit_us, flag) for flag in dict.fromkeys(flags)
         }
+        written = [rendered.record("r", cells, places[flag], now_us) for cells, flag in zip(rows, flags, strict=True)]
         return SerializedRecords(
             topic=events.topic,
-            keys=[rendered.key(cells) for cells in rows],
-            values=[
-                rendered.envelope("r", None, rendered.row(cells), places[flag], now_us)
-                for cells, flag in zip(rows, flags, strict=True)
-            ],
+            keys=[key for key, _ in written],
+            values=[value for _, value in written],
             timestamps_ms=[now_us // 1000] * len(rows),
             source_partition=partition,
             source_offset=offset,

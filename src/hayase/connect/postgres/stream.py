@@ -42,6 +42,7 @@ from hayase.connect.postgres.replication import WalMessage
 from hayase.connect.postgres.signals import SignalTable
 
 _LOG = logging.getLogger(__name__)
+_CHANGES = (Insert, Update, Delete, Truncate)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class ChangeReader:
         self._now_us = now_us
         self._partition = stream_partition(config.prefix)
         self._tables: dict[int, _StreamTable | None] = {}
-        self._records = RecordBuffer(self._partition, now_us)
+        self._records = RecordBuffer(self._partition)
         self.in_transaction = False
         self.skipped_changes = 0
         self._begin: Begin | None = None
@@ -140,9 +141,9 @@ class ChangeReader:
             SerializationError: the message cannot be read.
         """
         change = decode(message.data)
-        if isinstance(change, (Insert, Update, Delete, Truncate)):
+        if isinstance(change, _CHANGES):
             self._ordinal += 1
-            if self._done or self._ordinal <= self._skip or self._was_seen(message.lsn):
+            if self._done or self._ordinal <= self._skip or (self._skip_lsn and self._was_seen(message.lsn)):
                 return
             try:
                 self._change(change, message.lsn)
@@ -160,7 +161,7 @@ class ChangeReader:
 
     def _was_seen(self, lsn: int) -> bool:
         """Whether Debezium has captured a change; changes of one COPY share a position, and may come again."""
-        if lsn > self._skip_lsn or self._skip_lsn == 0:
+        if lsn > self._skip_lsn:
             return False
         if lsn == self._skip_lsn:
             self._skip_lsn = 0
@@ -274,13 +275,12 @@ class ChangeReader:
                 for oid in change.relations:
                     self._emit(self._tables.get(oid), "t", None, None, None, position)
             return
-        if isinstance(change, Insert):
-            self.signals.take_insert(change)
         table = self._tables.get(change.relation)
+        if isinstance(change, Insert) and change.relation in self.signals.oids:
+            self.signals.take_insert(change)
         if table is None:
             self.skipped_changes += 1
-            return
-        if isinstance(change, Insert):
+        elif isinstance(change, Insert):
             self._insert(table, change.new, position)
         elif isinstance(change, Delete):
             self._delete(table, change.old, position)
@@ -317,8 +317,8 @@ class ChangeReader:
             return
         events, rendered = table.events, table.rendered
         if rendered is not None:
-            value = rendered.envelope("c", None, rendered.row(new), position, self._now_us())
-            self._records.add_bytes(events.topic, rendered.key(new), value)
+            now_us = self._now_us()
+            self._records.add_bytes(events.topic, *rendered.record("c", new, position, now_us), now_us // 1000)
             return
         self._emit(table, "c", events.key(new), None, events.row(new), position)
 
@@ -327,11 +327,11 @@ class ChangeReader:
             return
         events, rendered = table.events, table.rendered
         if rendered is not None:
-            key_bytes = rendered.key(old)
-            value = rendered.envelope("d", rendered.row(old), None, position, self._now_us())
-            self._records.add_bytes(events.topic, key_bytes, value)
+            now_us = self._now_us()
+            key_bytes, value = rendered.record("d", old, position, now_us)
+            self._records.add_bytes(events.topic, key_bytes, value, now_us // 1000)
             if self._tombstones and key_bytes is not None:
-                self._records.add_bytes(events.topic, key_bytes, None)
+                self._records.add_bytes(events.topic, key_bytes, None, now_us // 1000)
             return
         key = events.key(old)
         self._emit(table, "d", key, events.row(old), None, position)
@@ -347,10 +347,13 @@ class ChangeReader:
             return
         rendered = table.rendered
         if rendered is not None:
-            rows = None if old is None else rendered.row(old), rendered.row(new, whole)
-            self._records.add_bytes(
-                events.topic, rendered.key(new), rendered.envelope("u", *rows, position, self._now_us())
+            now_us = self._now_us()
+            written = (
+                rendered.record("u", new, position, now_us)
+                if old is None
+                else rendered.update(old, new, whole, position, now_us)
             )
+            self._records.add_bytes(events.topic, *written, now_us // 1000)
             return
         before = None if old is None else events.row(old)
         self._emit(table, "u", events.key(new), before, events.row(new, whole), position)

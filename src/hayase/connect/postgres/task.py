@@ -20,12 +20,14 @@ from hayase.connect.postgres.incremental import IncrementalSnapshot
 from hayase.connect.postgres.lsn import Snapshot, format_lsn
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, incremental_partition, stream_partition
 from hayase.connect.postgres.replication import ReplicationConnection
-from hayase.connect.postgres.signals import IncrementalProgress
+from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
 
 _LOG = logging.getLogger(__name__)
 _STOP_S = 10.0
+_COLLECT_S = 0.02
+"""For how long a poll goes on to collect what arrives."""
 _MESSAGES_VERSION = 140000
 _Records = list[SourceRecord | SerializedRecords]
 
@@ -255,7 +257,16 @@ class PostgresSourceTask(SourceTask):
             session.registry,
             self._read_again,
             session.changes,
+            topic=self._signal_topic(),
             json=self.context.serialized_json,
+        )
+
+    def _signal_topic(self) -> SignalTopic | None:
+        topic, context = self._config.signal_topic, self.context
+        if topic is None:
+            return None
+        return SignalTopic(
+            topic, self._config.prefix, self._read_again.signal_offset, context.read_topic, self._monotonic
         )
 
     def _next(self, session: _Session) -> list[SourceRecord | SerializedRecords]:
@@ -290,16 +301,20 @@ class PostgresSourceTask(SourceTask):
     def _next_of_stream(self, session: _Session, changes: ChangeReader) -> _Records:
         replication = session.replication
         limit = self._config.int("max.batch.size")
-        deadline = self._monotonic() + self._config.int("poll.interval.ms") / 1000
+        receive, handle, begun = replication.receive, changes.handle, self._monotonic()
+        deadline = begun + self._config.int("poll.interval.ms") / 1000
         while changes.count < limit and not self._stopped:
-            message = replication.receive()
+            message = receive()
             if message is not None:
-                changes.handle(message)
+                handle(message)
+                continue
+            now = self._monotonic()
+            # libpq reads a few kilobytes at a time: a batch of what they hold would cost more than its records.
+            if now - begun < _COLLECT_S and replication.wait(0):
                 continue
             if changes.count and not changes.in_transaction:
                 break
-            left_s = deadline - self._monotonic()
-            if left_s <= 0 or not replication.wait(left_s):
+            if now >= deadline or not replication.wait(deadline - now):
                 break
         records = changes.take()
         replication.keep_alive(self._idle_s)
@@ -331,7 +346,7 @@ class PostgresSourceTask(SourceTask):
         metrics["IncrementalSnapshotRunning"] = float(bool(self._read_again.requests))
         metrics["IncrementalSnapshotTablesLeft"] = len(self._read_again.requests)
         metrics["IncrementalSnapshotRowsRead"] = incremental.rows_read
-        metrics["SignalsLeftOut"] = changes.signals.left_out + self._read_again.left_out
+        metrics["SignalsLeftOut"] = incremental.signals_left_out
         return records
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from fractions import Fraction
 
@@ -18,6 +19,7 @@ SESSION_OPTIONS = {
 """Settings of both connections, so that snapshots and changes have the same texts."""
 
 DAY_US = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - texts without a zone
 _DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)", re.ASCII)
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _OFFSET = re.compile(r"([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?$", re.ASCII)
@@ -62,6 +64,12 @@ def microseconds_of_timestamp(text: str) -> int:
         >>> microseconds_of_timestamp("1970-01-02 00:00:00.25")
         86400250000
     """
+    if text[4:5] == "-" and text[10:11] == " ":  # a year of four digits
+        try:
+            since = dt.datetime.fromisoformat(text) - _EPOCH
+            return since.days * DAY_US + since.seconds * 1_000_000 + since.microseconds
+        except (ValueError, TypeError):  # BC, and what is no timestamp
+            pass
     date, _, time = text.partition(" ")
     return (days_of_text(date + " BC" if text.endswith(" BC") else date)) * DAY_US + microseconds_of_time(time)
 

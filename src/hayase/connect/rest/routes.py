@@ -24,7 +24,10 @@ def routes(herder: Herder, root: Callable[[], dict[str, object]], max_bytes: int
         root: the answer of `/`.
         max_bytes: of a body.
     """
-    tables = (_worker(root), _connectors(herder), _states(herder), _offsets(herder), _plugins(herder), _loggers())
+    tables = (
+        _worker(root), _connectors(herder), _states(herder), _offsets(herder), _signals(herder), _plugins(herder),
+        _loggers(),
+    )  # fmt: skip
     return [
         Route(path, endpoint(handler, max_bytes), methods=[method], name=f"{method} {path}")
         for table in tables
@@ -144,6 +147,22 @@ def _offsets(herder: Herder) -> _Table:
         ("PATCH", "/connectors/{name}/offsets"): alter,
         ("DELETE", "/connectors/{name}/offsets"): lambda call: Answer(herder.alter_offsets(call.name, None)),
     }
+
+
+def _signals(herder: Herder) -> _Table:
+    """Beyond Kafka Connect, whose users write to the topic themselves."""
+
+    def send(call: Call) -> Answer:
+        body = call.body if isinstance(call.body, dict) else {}
+        kind, data = body.get("type"), body.get("data", {})
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise BadRequestError(
+                "INVALID_BODY",
+                "the body must be an object with type, a text, and data, an object: a signal of Debezium",
+            )
+        return Answer(herder.signal(call.name, kind, data), 202)
+
+    return {("POST", "/connectors/{name}/signals"): send}
 
 
 def _plugins(herder: Herder) -> _Table:

@@ -1,0 +1,61 @@
+"""Topics that a source task reads: what users ask of it there."""
+
+from __future__ import annotations
+
+from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
+from hayase.log.protocol import Log, LogReader
+
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+class TopicReader:
+    """Reads topics of one partition. Belongs to one thread.
+
+    Args:
+        log: of the task.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._reader: LogReader | None = None
+
+    def read(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
+        """The records of a topic from an offset on, and the offset behind them; a topic that is absent has none.
+
+        Raises:
+            ConnectError: `SEVERAL_PARTITIONS`: their records have no order.
+            RetriableError: the log cannot be read.
+        """
+        try:
+            return self._read(topic, offset)
+        except LogError as error:
+            raise RetriableError(error.condition, f"the topic {topic} cannot be read: {error.message}") from error
+
+    def _read(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
+        info = self._log.describe([topic]).get(topic)
+        if info is None:
+            return [], offset
+        if info.partitions != 1:
+            raise ConnectError(
+                "SEVERAL_PARTITIONS",
+                f"the topic {topic} has {info.partitions} partitions, and must have one: what is asked for in it has "
+                "an order. Make it again, or name another topic",
+                topic=topic,
+            )
+        partition = TopicPartition(topic, 0)
+        first, end = self._log.start_offsets([partition])[partition], self._log.end_offsets([partition])[partition]
+        start = first if end < offset else max(offset, first)  # beyond its end: the topic was made again
+        if end <= start:
+            return [], start
+        if self._reader is None:
+            self._reader = self._log.reader()
+        batches = self._reader.fetch(partition, start, end)
+        return [pair for batch in batches for pair in zip(batch.keys, batch.values, strict=True)], end
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
