@@ -11,6 +11,7 @@ from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.executor import CommandExecutor
+from hayase.server.connectors.protocol import ConnectService
 from hayase.server.hosts.protocol import QueryHost
 from hayase.server.inserts import RecordInserts
 from hayase.server.limits import PullLimits
@@ -40,6 +41,7 @@ class ServerContext:
         host: that runs persistent queries.
         commands: statements that change something.
         inserts: records that statements and requests write.
+        connect: connectors, here or of a worker elsewhere.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
         prepared_lookups: pull queries by key that were analyzed before.
@@ -57,6 +59,7 @@ class ServerContext:
     host: QueryHost
     commands: CommandExecutor
     inserts: RecordInserts
+    connect: ConnectService
     push_queries: PushQueries
     pull_limits: PullLimits
     users: Users | None = None
@@ -82,6 +85,7 @@ class ServerContext:
     def close(self) -> None:
         """End all queries and let go of everything; persistent queries go on at the next start."""
         self.push_queries.close_all()
+        self.connect.close()
         self.host.close()
         self.tails.close()
         self.commands.close()

@@ -16,6 +16,9 @@ from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
+from hayase.server.connectors.embedded import EmbeddedConnect
+from hayase.server.connectors.protocol import ConnectService
+from hayase.server.connectors.remote import RemoteConnect, read_credentials
 from hayase.server.context import ServerContext
 from hayase.server.hosts.in_process import InProcessHost
 from hayase.server.hosts.protocol import QueryHost
@@ -86,6 +89,7 @@ def _opened(
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
 
+    connect = _connect(settings, config)
     commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
     context = ServerContext(
         settings=settings,
@@ -97,6 +101,7 @@ def _opened(
         host=host,
         commands=commands,
         inserts=RecordInserts(log, topics, now_ms),
+        connect=connect,
         push_queries=PushQueries(settings.max_push_queries),
         pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second),
         users=users,
@@ -104,6 +109,8 @@ def _opened(
     commands.recover()
     _add_processing_log(commands)
     host.start()
+    if isinstance(connect, EmbeddedConnect):
+        connect.resume(log)
     return context
 
 
@@ -138,6 +145,16 @@ def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
         retry_max_ms=settings.retry_max_ms,
         stop_timeout_s=settings.shutdown_timeout_ms / 1000,
     )
+
+
+def _connect(settings: ServerSettings, config: StreamsConfig) -> ConnectService:
+    if settings.connect_url is not None:
+        if settings.connect_credentials is not None:
+            read_credentials(settings.connect_credentials)  # raises now, and not with the first statement
+        return RemoteConnect(settings.connect_url, settings.connect_timeout_ms, settings.connect_credentials)
+    listener = settings.listener
+    worker_id = f"{listener.host}:{listener.port}"
+    return EmbeddedConnect(log_config(config), settings.service_id, worker_id, settings.connect_worker_file)
 
 
 def _registry(settings: ServerSettings, config: StreamsConfig) -> SchemaRegistry:
