@@ -18,11 +18,12 @@ from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
-from hayase.compiler.options import compile_options, failure_policy, log_config
+from hayase.compiler.options import compile_options, failure_policy
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log, open_log_of_user
 from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders

@@ -11,6 +11,7 @@ from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.executor import CommandExecutor
+from hayase.server.connectors.embedded import EmbeddedConnect
 from hayase.server.connectors.protocol import ConnectService
 from hayase.server.hosts.protocol import QueryHost
 from hayase.server.inserts import RecordInserts
@@ -77,6 +78,12 @@ class ServerContext:
     def status(self) -> str:
         """RUNNING, or DEGRADED: statements that change something are refused."""
         return "RUNNING" if self.commands.problem is None else "DEGRADED"
+
+    def start_queries(self) -> None:
+        """Begin to run persistent queries and connectors. Returns at once."""
+        self.host.start()
+        if isinstance(self.connect, EmbeddedConnect):
+            self.connect.resume(self.log)
 
     def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
         """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""

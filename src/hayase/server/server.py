@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hayase.app.sql_settings import logged_query_settings
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for
@@ -20,7 +20,6 @@ from hayase.server.connectors.embedded import EmbeddedConnect
 from hayase.server.connectors.protocol import ConnectService
 from hayase.server.connectors.remote import RemoteConnect, read_credentials
 from hayase.server.context import ServerContext
-from hayase.server.hosts.in_process import InProcessHost
 from hayase.server.hosts.protocol import QueryHost
 from hayase.server.hosts.spark import SparkHost
 from hayase.server.inserts import RecordInserts
@@ -45,6 +44,7 @@ def open_server(
     *,
     log: Log | None = None,
     registry: SchemaRegistry | None = None,
+    start_queries: bool = True,
 ) -> ServerContext:
     """A server that has replayed its commands and begun to run its queries; `close` ends it.
 
@@ -53,6 +53,7 @@ def open_server(
         functions: all functions; by default those of ksqlDB.
         log: instead of that of the settings.
         registry: instead of that of the settings.
+        start_queries: begin to run queries; else `ServerContext.start_queries` does, when the server answers already.
 
     Raises:
         LeaseHeldError: a server of the same service id runs with that state folder.
@@ -67,6 +68,8 @@ def open_server(
         opened.callback(log.close)
         context = _opened(settings, config, functions, log, registry or _registry(settings, config), users)
         context.lease = lease
+        if start_queries:
+            context.start_queries()
         opened.pop_all()
     return context
 
@@ -108,9 +111,6 @@ def _opened(
     )
     commands.recover()
     _add_processing_log(commands)
-    host.start()
-    if isinstance(connect, EmbeddedConnect):
-        connect.resume(log)
     return context
 
 
@@ -128,6 +128,8 @@ def _add_processing_log(commands: CommandExecutor) -> None:
 def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
     now_ms = SystemClock().now_ms
     if settings.in_process:
+        from hayase.server.hosts.in_process import InProcessHost  # what processes records is slow to import
+
         return InProcessHost(
             log,
             tails,

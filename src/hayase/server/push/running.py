@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from hayase.server.push.query import PushRows
 from hayase.sql.errors import StatementError
+
+if TYPE_CHECKING:  # what processes records is slow to import
+    from hayase.server.push.query import PushRows
 
 _ID_BITS = 63
 
