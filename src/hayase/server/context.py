@@ -10,6 +10,7 @@ from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.python_calls import PythonCalls
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.connectors.embedded import EmbeddedConnect
 from hayase.server.connectors.protocol import ConnectService
@@ -43,6 +44,7 @@ class ServerContext:
         commands: statements that change something.
         inserts: records that statements and requests write.
         connect: connectors, here or of a worker elsewhere.
+        python_calls: calls of functions whose Python stands in a statement.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
         prepared_lookups: pull queries by key that were analyzed before.
@@ -61,6 +63,7 @@ class ServerContext:
     commands: CommandExecutor
     inserts: RecordInserts
     connect: ConnectService
+    python_calls: PythonCalls
     push_queries: PushQueries
     pull_limits: PullLimits
     users: Users | None = None
@@ -97,6 +100,7 @@ class ServerContext:
         self.tails.close()
         self.commands.close()
         self.inserts.close()
+        self.python_calls.close()
         self.log.close()
         if self.lease is not None:
             self.lease.__exit__(None, None, None)

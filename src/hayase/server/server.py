@@ -14,6 +14,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.python_calls import PythonCalls
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
 from hayase.server.connectors.embedded import EmbeddedConnect
@@ -31,7 +32,7 @@ from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
 from hayase.sql.ast.statements import CreateSource
 from hayase.sql.engine import SqlEngine
-from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.processing_log import processing_log_stream
@@ -84,6 +85,8 @@ def _opened(
 ) -> ServerContext:
     now_ms = SystemClock().now_ms
     topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics)
+    python_calls = PythonCalls(settings.function_timeout_ms / 1000)
+    functions = (default_registry() if functions is None else functions).calling_python_by(python_calls)
     engine = SqlEngine(settings.sql, functions, registry, topics)
     tails = LogTails(log)
     host = _host(settings, log, tails)
@@ -105,6 +108,7 @@ def _opened(
         commands=commands,
         inserts=RecordInserts(log, topics, now_ms),
         connect=connect,
+        python_calls=python_calls,
         push_queries=PushQueries(settings.max_push_queries),
         pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second),
         users=users,

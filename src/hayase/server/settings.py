@@ -69,6 +69,7 @@ class ServerSettings:
         allowed_hosts: `hayase.server.allowed.hosts`: names under which clients may call the server, beside its own.
         allowed_origins: `access.control.allow.origin`: web pages that may call the server.
         max_body_bytes: `hayase.server.max.body.bytes`.
+        function_timeout_ms: `hayase.server.function.timeout.ms`: how long a call of a statement's Python may take.
         in_process: `hayase.server.in.process`: queries run in the server's process, without Spark.
         local_state_bytes: `hayase.server.local.state.bytes`: how much state a query in the server's process may have.
         state_folder: where the server keeps what is not in the log.
@@ -108,6 +109,7 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     max_body_bytes: int = 1 << 20
+    function_timeout_ms: int = 5000
     in_process: bool = False
     local_state_bytes: int = 256 << 20
     state_folder: Path = Path()
@@ -302,6 +304,7 @@ OWN_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "hayase.server.allowed.hosts": ("allowed_hosts", _names),
     "access.control.allow.origin": ("allowed_origins", _names),
     "hayase.server.max.body.bytes": ("max_body_bytes", _natural),
+    "hayase.server.function.timeout.ms": ("function_timeout_ms", _natural),
     "hayase.server.in.process": ("in_process", _boolean),
     "hayase.server.local.state.bytes": ("local_state_bytes", _natural),
 }
