@@ -144,8 +144,10 @@ class StatementService:
 
     def _execute(self, parsed: ParsedStatement, session: _Session) -> Entity | None:
         statement, context = parsed.statement, self._context
-        if isinstance(statement, ast.QueryControl) and statement.query_id in context.push_queries.ids():
-            return self._end_push_query(statement)
+        if isinstance(statement, ast.QueryControl):
+            push_query = context.push_queries.find(statement.query_id)
+            if push_query is not None:
+                return self._end_push_query(statement, push_query)
         if isinstance(statement, _COMMANDS):
             nothing = _nothing_to_do(statement, context.engine)
             if nothing is not None:
@@ -215,11 +217,11 @@ class StatementService:
             raise StatementError("NOT_EXPLAINABLE", "EXPLAIN takes a statement that starts a query, or a query's id")
         return query_description(context, prepared.result.started[0], prepared.execution.catalog, runs=False)
 
-    def _end_push_query(self, statement: ast.QueryControl) -> Entity:
+    def _end_push_query(self, statement: ast.QueryControl, query_id: str) -> Entity:
         if statement.action is not ast.QueryAction.TERMINATE:
             raise StatementError("NOT_EXECUTABLE", "Push queries cannot be paused or resumed; TERMINATE ends them")
-        ended = self._context.push_queries.close(statement.query_id or "")
-        return {"@type": "terminate_query", "queryId": statement.query_id, "wasTerminated": ended}
+        ended = self._context.push_queries.close(query_id)
+        return {"@type": "terminate_query", "queryId": query_id, "wasTerminated": ended}
 
     def _check_all(self, statements: Sequence[ParsedStatement], session: _Session) -> None:
         """Check all statements before the first is executed, each as if those before it had been."""
@@ -234,7 +236,7 @@ class StatementService:
     def _check(self, parsed: ParsedStatement, engine: SqlEngine, topics: PlannedTopics, session: _Session) -> None:
         statement = parsed.statement
         if isinstance(statement, ast.QueryControl):
-            if statement.query_id is not None and statement.query_id not in self._context.push_queries.ids():
+            if statement.query_id is not None and self._context.push_queries.find(statement.query_id) is None:
                 query_id = engine.query(statement.query_id).id
                 if statement.action is ast.QueryAction.TERMINATE:
                     engine.adopt(engine.prepare_stop(parsed, [query_id]))

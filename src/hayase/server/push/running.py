@@ -35,6 +35,10 @@ class PushQueries:
         with self._lock:
             return list(self._running)
 
+    def find(self, query_id: str | None) -> str | None:
+        """The id of one that runs, as SQL names it: without quotes, all its letters have become capitals."""
+        return next((each for each in self.ids() if query_id in (each, each.upper())), None)
+
     def start(self, prefix: str, make: Callable[[str, Callable[[], None]], PushRows]) -> PushRows:
         """Start a query under a new id.
 
