@@ -42,8 +42,8 @@ from hayase import (
     sum_,
 )
 from hayase.compiler.build import source_topics
-from hayase.compiler.options import log_config
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 
 GROUPS = 5

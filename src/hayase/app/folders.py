@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import FolderError
 from hayase.core.private_files import private_folder
+from hayase.log.config import log_config
 from hayase.log.embedded.store import FILES
 from hayase.query.checkpoint import settle_application_folder
 from hayase.storage.blobs import BlobStore

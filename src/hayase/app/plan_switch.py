@@ -16,13 +16,14 @@ import msgspec
 from hayase.app.checkpoint import StoredPlan, fix_plan, stored_plan
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
-from hayase.compiler.options import CompileOptions, compile_options, log_config
+from hayase.compiler.options import CompileOptions, compile_options
 from hayase.compiler.plan_comparison import PlanDifference, compare
 from hayase.compiler.plan_matching import following, match, with_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 from hayase.query.numbered_plans import NumberedPlan, publish_plan, read_plan, with_kept_ids

@@ -24,6 +24,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log, open_log_of_user
 from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders

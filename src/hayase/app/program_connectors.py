@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.endpoints import written_serdes
-from hayase.compiler.options import compile_options, log_config
+from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
+from hayase.log.config import log_config
 from hayase.topology.nodes import SourceNode
 from hayase.topology.topology import Topology
 

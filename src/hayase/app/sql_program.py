@@ -25,9 +25,9 @@ from hayase.app.sql_records import (
 from hayase.app.sql_settings import logged_query_settings
 from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.serde.registry import SchemaRegistry

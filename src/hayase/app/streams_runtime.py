@@ -24,10 +24,10 @@ from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
-from hayase.compiler.options import log_config
 from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from hayase.app.connected_runner import ConnectedRunner
 from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.protocol import Log
 from hayase.runtime.driver.query_runner import QueryRunner
 from hayase.runtime.driver.topology_runner import TopologyRunner

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
+from hayase.log.config import log_config
 
 _LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format")
 

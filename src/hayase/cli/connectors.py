@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,7 +15,8 @@ from rich.table import Table
 
 from hayase.cli.connect import read_connector
 from hayase.cli.options import AsJson
-from hayase.core.errors import ConfigError, HayaseError
+from hayase.connect.rest_client import RestClient, RestError, path_of
+from hayase.core.errors import HayaseError
 
 connectors = typer.Typer(
     no_args_is_help=True,
@@ -28,69 +26,6 @@ connectors = typer.Typer(
 
 _TIMEOUT_S = 90.0
 _WAIT_S = 0.2
-
-
-class RestError(HayaseError):
-    """A worker refused a request, or does not answer."""
-
-
-class RestClient:
-    """Asks a worker of connectors.
-
-    Args:
-        url: of its REST interface; may hold user and password.
-    """
-
-    def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        self._headers = {"Accept": "application/json"}
-        if parts.username is not None:
-            user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-            self._headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
-        host = parts.netloc.rpartition("@")[2]
-        self.url = urllib.parse.urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-        if parts.scheme not in ("http", "https"):
-            raise ConfigError("INVALID_SETTING", f"--url is {url!r}; give http://HOST:PORT or https://HOST:PORT")
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """The answer to a request; `None` where there is no body.
-
-        Raises:
-            RestError: `REST_REFUSED`, with the worker's text; `WORKER_AWAY`.
-        """
-        data = None if body is None else json.dumps(body).encode()
-        headers = {**self._headers, **({} if data is None else {"Content-Type": "application/json"})}
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as error:
-            raise RestError("REST_REFUSED", _message(error), status=error.code) from error
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise RestError(
-                "WORKER_AWAY",
-                f"no worker answers at {self.url}: {reason}. Start one with `hayase connect`, or give --url",
-            ) from error
-        return json.loads(text) if text.strip() else None
-
-    def names(self) -> list[str]:
-        """Names of all connectors."""
-        found: list[str] = self.ask("GET", "/connectors")
-        return sorted(found)
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    text = error.read().decode(errors="replace")
-    try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}: {text[:200]}"
-
-
-def path_of(name: str, *more: str) -> str:
-    """The path of a connector, or of something of it."""
-    return "/".join(["/connectors", urllib.parse.quote(name, safe=""), *more])
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[str]:

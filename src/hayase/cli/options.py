@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.properties import parse_properties
+from hayase.log.config import log_config
 from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 

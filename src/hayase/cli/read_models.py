@@ -14,10 +14,10 @@ from hayase.cli.load import Loaded, load, module_of
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.patterns.read_models.read_model import ReadModel, read_models_of
 from hayase.patterns.read_models.runner import ReadModelRunner, ReadModelState, make_topic

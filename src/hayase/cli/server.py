@@ -18,12 +18,11 @@ from hayase.cli.options import (
     log_settings,
     read_settings,
 )
-from hayase.cli.sql_run import registry_with, run
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log_of_user
 
 _SWITCH_S = 0.0005
@@ -70,6 +69,8 @@ def run_server(
     if context.invoked_subcommand is not None:
         return
     if queries_file is not None:
+        from hayase.cli.sql_run import run  # what runs programs is slow to import
+
         run(queries_file, None, functions, config, config_file, False, log_dir, bootstrap_servers)
         return
     given = dict(_settings(config, config_file, log_dir, bootstrap_servers))
@@ -142,20 +143,24 @@ def _settings(
 
 
 def _serve(given: Mapping[str, object], functions: list[str]) -> None:
+    from hayase.cli.functions import registry_with
     from hayase.server.server import open_server
     from hayase.server.serving import serve
     from hayase.server.settings import ServerSettings
+    from hayase.server.warm_up import import_in_background
 
     settings = ServerSettings.of(given)
     config = StreamsConfig(settings.runtime)
     if config.log_format is None:
         configure_logging(form="text", level=config.log_level or "WARNING", secrets=config.secrets)
     sys.setswitchinterval(_SWITCH_S)
-    context = open_server(settings, registry_with(functions))
+    context = open_server(settings, registry_with(functions), start_queries=False)
     try:
         with StopRequest() as stop:
             http = serve(context)
             try:
+                context.start_queries()
+                import_in_background()
                 where = "in this process" if settings.in_process else "on Spark, which is starting"
                 typer.echo(f"listening at {http.url} for ksqlDB's clients; queries run {where}; Ctrl-C stops")
                 if context.commands.problem is not None:

@@ -11,8 +11,8 @@ from hayase.app.app import FINAL
 from hayase.app.sql_program import SqlProgram, check_script_file
 from hayase.app.states import State
 from hayase.app.stop_request import StopRequest
+from hayase.cli.functions import registry_with
 from hayase.cli.lifecycle import run_runtime_to_end
-from hayase.cli.load import load_file
 from hayase.cli.options import (
     BootstrapServers,
     Config,
@@ -23,7 +23,6 @@ from hayase.cli.options import (
     settings_of_pairs,
 )
 from hayase.core.logs import configure_logging
-from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.variables import Variables
 
 
@@ -81,21 +80,6 @@ def run(
     if runtime.error is not None:
         raise runtime.error
     typer.echo("stopped")
-
-
-def registry_with(places: list[str]) -> FunctionRegistry:
-    """All functions of ksqlDB, and those that files and modules declare; those of files go to workers by value."""
-    from hayase.runtime.wire.pickling import by_value
-
-    registry = default_registry()
-    for place in places:
-        name = place
-        if place.endswith(".py"):
-            module = load_file(Path(place))
-            by_value(module)
-            name = module.__name__
-        registry.load_module(name)
-    return registry
 
 
 def _show(program: SqlProgram) -> None:

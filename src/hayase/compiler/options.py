@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
-from hayase.log.protocol import LogConfig
 from hayase.processor.handlers import ExceptionHandler, dead_letter, log_and_continue, log_and_fail
 from hayase.processor.timestamps import (
     TimestampExtractor,
@@ -115,22 +114,6 @@ def failure_policy(config: StreamsConfig) -> FailurePolicy:
     if config.processing_log_topic is not None:
         log = ProcessingLogPolicy(config.processing_log_topic, config.processing_log_rows_include)
     return FailurePolicy(deserialization, processing, production, config.dead_letter_topic, log)
-
-
-def log_config(config: StreamsConfig) -> LogConfig:
-    """The log of an application: a Kafka cluster if `bootstrap.servers` is set, else the embedded one at `log.dir`."""
-    if config.bootstrap_servers:
-        options = {
-            f"{client}.{key}": value
-            for client, properties in (
-                ("consumer", config.consumer_properties),
-                ("producer", config.producer_properties),
-                ("admin", config.admin_properties),
-            )
-            for key, value in properties.items()
-        }
-        return LogConfig("kafka", ",".join(config.bootstrap_servers), options)
-    return LogConfig("embedded", str(config.log_dir), {"fsync": "true" if config.checkpoint_fsync else "false"})
 
 
 def _handlers(config: StreamsConfig) -> tuple[ExceptionHandler | str, ExceptionHandler | str, ExceptionHandler | str]:

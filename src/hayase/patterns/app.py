@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, LogError, StateError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.dsl.builder import StreamsBuilder, topology_of
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns import cloud_events

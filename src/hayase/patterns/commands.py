@@ -14,10 +14,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Generic, Self
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.records import Headers
+from hayase.log.config import log_config
 from hayase.log.protocol import OutputBatch
 from hayase.patterns import cloud_events
 from hayase.patterns.command_reading import command_headers

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event

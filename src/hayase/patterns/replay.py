@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hayase.compiler.build import sink_topics, source_topics
-from hayase.compiler.options import log_config
 from hayase.connect.sql.sqlite_sink import stored
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.records import SourceRecord, TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns.app import aggregates_of

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, LogError, TopologyError
 from hayase.core.records import SourceRecord, TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
 

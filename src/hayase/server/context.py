@@ -10,7 +10,10 @@ from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.python_calls import PythonCalls
 from hayase.server.commands.executor import CommandExecutor
+from hayase.server.connectors.embedded import EmbeddedConnect
+from hayase.server.connectors.protocol import ConnectService
 from hayase.server.hosts.protocol import QueryHost
 from hayase.server.inserts import RecordInserts
 from hayase.server.limits import PullLimits
@@ -40,6 +43,8 @@ class ServerContext:
         host: that runs persistent queries.
         commands: statements that change something.
         inserts: records that statements and requests write.
+        connect: connectors, here or of a worker elsewhere.
+        python_calls: calls of functions whose Python stands in a statement.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
         prepared_lookups: pull queries by key that were analyzed before.
@@ -57,6 +62,8 @@ class ServerContext:
     host: QueryHost
     commands: CommandExecutor
     inserts: RecordInserts
+    connect: ConnectService
+    python_calls: PythonCalls
     push_queries: PushQueries
     pull_limits: PullLimits
     users: Users | None = None
@@ -75,6 +82,12 @@ class ServerContext:
         """RUNNING, or DEGRADED: statements that change something are refused."""
         return "RUNNING" if self.commands.problem is None else "DEGRADED"
 
+    def start_queries(self) -> None:
+        """Begin to run persistent queries and connectors. Returns at once."""
+        self.host.start()
+        if isinstance(self.connect, EmbeddedConnect):
+            self.connect.resume(self.log)
+
     def statement_settings(self, overrides: Mapping[str, object]) -> Mapping[str, object]:
         """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""
         return effective(self.engine.settings, checked_overrides(overrides, self.settings))
@@ -82,10 +95,12 @@ class ServerContext:
     def close(self) -> None:
         """End all queries and let go of everything; persistent queries go on at the next start."""
         self.push_queries.close_all()
+        self.connect.close()
         self.host.close()
         self.tails.close()
         self.commands.close()
         self.inserts.close()
+        self.python_calls.close()
         self.log.close()
         if self.lease is not None:
             self.lease.__exit__(None, None, None)

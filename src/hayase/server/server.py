@@ -7,17 +7,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hayase.app.sql_settings import logged_query_settings
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.python_calls import PythonCalls
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
+from hayase.server.connectors.embedded import EmbeddedConnect
+from hayase.server.connectors.protocol import ConnectService
+from hayase.server.connectors.remote import RemoteConnect, read_credentials
 from hayase.server.context import ServerContext
-from hayase.server.hosts.in_process import InProcessHost
 from hayase.server.hosts.protocol import QueryHost
 from hayase.server.hosts.spark import SparkHost
 from hayase.server.inserts import RecordInserts
@@ -29,7 +32,7 @@ from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
 from hayase.sql.ast.statements import CreateSource
 from hayase.sql.engine import SqlEngine
-from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.processing_log import processing_log_stream
@@ -42,6 +45,7 @@ def open_server(
     *,
     log: Log | None = None,
     registry: SchemaRegistry | None = None,
+    start_queries: bool = True,
 ) -> ServerContext:
     """A server that has replayed its commands and begun to run its queries; `close` ends it.
 
@@ -50,6 +54,7 @@ def open_server(
         functions: all functions; by default those of ksqlDB.
         log: instead of that of the settings.
         registry: instead of that of the settings.
+        start_queries: begin to run queries; else `ServerContext.start_queries` does, when the server answers already.
 
     Raises:
         LeaseHeldError: a server of the same service id runs with that state folder.
@@ -64,6 +69,8 @@ def open_server(
         opened.callback(log.close)
         context = _opened(settings, config, functions, log, registry or _registry(settings, config), users)
         context.lease = lease
+        if start_queries:
+            context.start_queries()
         opened.pop_all()
     return context
 
@@ -78,6 +85,8 @@ def _opened(
 ) -> ServerContext:
     now_ms = SystemClock().now_ms
     topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics)
+    python_calls = PythonCalls(settings.function_timeout_ms / 1000)
+    functions = (default_registry() if functions is None else functions).calling_python_by(python_calls)
     engine = SqlEngine(settings.sql, functions, registry, topics)
     tails = LogTails(log)
     host = _host(settings, log, tails)
@@ -86,6 +95,7 @@ def _opened(
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
 
+    connect = _connect(settings, config)
     commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
     context = ServerContext(
         settings=settings,
@@ -97,13 +107,14 @@ def _opened(
         host=host,
         commands=commands,
         inserts=RecordInserts(log, topics, now_ms),
+        connect=connect,
+        python_calls=python_calls,
         push_queries=PushQueries(settings.max_push_queries),
         pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second),
         users=users,
     )
     commands.recover()
     _add_processing_log(commands)
-    host.start()
     return context
 
 
@@ -121,6 +132,8 @@ def _add_processing_log(commands: CommandExecutor) -> None:
 def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
     now_ms = SystemClock().now_ms
     if settings.in_process:
+        from hayase.server.hosts.in_process import InProcessHost  # what processes records is slow to import
+
         return InProcessHost(
             log,
             tails,
@@ -138,6 +151,16 @@ def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
         retry_max_ms=settings.retry_max_ms,
         stop_timeout_s=settings.shutdown_timeout_ms / 1000,
     )
+
+
+def _connect(settings: ServerSettings, config: StreamsConfig) -> ConnectService:
+    if settings.connect_url is not None:
+        if settings.connect_credentials is not None:
+            read_credentials(settings.connect_credentials)  # raises now, and not with the first statement
+        return RemoteConnect(settings.connect_url, settings.connect_timeout_ms, settings.connect_credentials)
+    listener = settings.listener
+    worker_id = f"{listener.host}:{listener.port}"
+    return EmbeddedConnect(log_config(config), settings.service_id, worker_id, settings.connect_worker_file)
 
 
 def _registry(settings: ServerSettings, config: StreamsConfig) -> SchemaRegistry:

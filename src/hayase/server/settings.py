@@ -54,6 +54,11 @@ class ServerSettings:
         denied_overrides: `ksql.properties.overrides.denylist`: what requests may not set.
         backup_folder: `ksql.metastore.backup.location`: where commands are copied to.
         registry_url: `ksql.schema.registry.url`; without it an embedded registry.
+        connect_url: `ksql.connect.url`: of the REST interface of a Connect worker; without it connectors run here.
+        connect_timeout_ms: `ksql.connect.request.timeout.ms`.
+        connect_authentication: `ksql.connect.basic.auth.credentials.source`: NONE or FILE.
+        connect_credentials_file: `ksql.connect.basic.auth.credentials.file`: properties `username` and `password`.
+        connect_worker_file: `ksql.connect.worker.config`: settings of the worker of connectors that run here.
         authentication: `authentication.method`: NONE or BASIC.
         realm: `authentication.realm`.
         users_file: `hayase.server.users.file`: users with the hashes of their passwords, and their roles.
@@ -64,6 +69,7 @@ class ServerSettings:
         allowed_hosts: `hayase.server.allowed.hosts`: names under which clients may call the server, beside its own.
         allowed_origins: `access.control.allow.origin`: web pages that may call the server.
         max_body_bytes: `hayase.server.max.body.bytes`.
+        function_timeout_ms: `hayase.server.function.timeout.ms`: how long a call of a statement's Python may take.
         in_process: `hayase.server.in.process`: queries run in the server's process, without Spark.
         local_state_bytes: `hayase.server.local.state.bytes`: how much state a query in the server's process may have.
         state_folder: where the server keeps what is not in the log.
@@ -88,6 +94,11 @@ class ServerSettings:
     denied_overrides: tuple[str, ...] = ()
     backup_folder: Path | None = None
     registry_url: str | None = None
+    connect_url: str | None = None
+    connect_timeout_ms: int = 5000
+    connect_authentication: str = "NONE"
+    connect_credentials_file: Path | None = None
+    connect_worker_file: Path | None = None
     authentication: str = "NONE"
     realm: str = "hayase"
     users_file: Path | None = None
@@ -98,6 +109,7 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     max_body_bytes: int = 1 << 20
+    function_timeout_ms: int = 5000
     in_process: bool = False
     local_state_bytes: int = 256 << 20
     state_folder: Path = Path()
@@ -151,6 +163,11 @@ class ServerSettings:
         """The topic that holds the commands of this server."""
         return f"_hayase-sql-{self.service_id}_commands"
 
+    @property
+    def connect_credentials(self) -> Path | None:
+        """The file with user and password for the Connect worker, if they are to be sent."""
+        return self.connect_credentials_file if self.connect_authentication == "FILE" else None
+
     def _check(self) -> None:
         if self.listener.is_tls != (self.tls_certificate is not None):
             raise ConfigError(
@@ -163,6 +180,13 @@ class ServerSettings:
                 "INVALID_SETTING",
                 "ssl.certificate.location and ssl.key.location belong together: give both, as PEM files",
                 setting="ssl.key.location",
+            )
+        if self.connect_authentication == "FILE" and self.connect_credentials_file is None:
+            raise ConfigError(
+                "INVALID_SETTING",
+                "ksql.connect.basic.auth.credentials.source=FILE needs ksql.connect.basic.auth.credentials.file: a "
+                "file with the lines username=… and password=…",
+                setting="ksql.connect.basic.auth.credentials.file",
             )
         if self.authentication == "BASIC" and self.users_file is None:
             raise ConfigError(
@@ -227,6 +251,21 @@ def _authentication(text: str) -> str:
     return text.upper()
 
 
+def _credentials_source(text: str) -> str:
+    if text.upper() not in ("NONE", "FILE"):
+        raise ValueError("NONE and FILE are allowed")
+    return text.upper()
+
+
+def _http_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write http://HOST:PORT or https://HOST:PORT")
+    if parts.username is not None:
+        raise ValueError("user and password belong into ksql.connect.basic.auth.credentials.file")
+    return text
+
+
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("true and false are allowed")
@@ -250,6 +289,11 @@ OWN_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ksql.properties.overrides.denylist": ("denied_overrides", _names),
     "ksql.metastore.backup.location": ("backup_folder", Path),
     "ksql.schema.registry.url": ("registry_url", str),
+    "ksql.connect.url": ("connect_url", _http_url),
+    "ksql.connect.request.timeout.ms": ("connect_timeout_ms", _natural),
+    "ksql.connect.basic.auth.credentials.source": ("connect_authentication", _credentials_source),
+    "ksql.connect.basic.auth.credentials.file": ("connect_credentials_file", Path),
+    "ksql.connect.worker.config": ("connect_worker_file", Path),
     "authentication.method": ("authentication", _authentication),
     "authentication.realm": ("realm", str),
     "authentication.skip.paths": ("skipped_paths", _names),
@@ -260,6 +304,7 @@ OWN_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "hayase.server.allowed.hosts": ("allowed_hosts", _names),
     "access.control.allow.origin": ("allowed_origins", _names),
     "hayase.server.max.body.bytes": ("max_body_bytes", _natural),
+    "hayase.server.function.timeout.ms": ("function_timeout_ms", _natural),
     "hayase.server.in.process": ("in_process", _boolean),
     "hayase.server.local.state.bytes": ("local_state_bytes", _natural),
 }

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 
 from hayase.core.errors import HayaseError
 from hayase.server.commands.executor import CommandResult
+from hayase.server.connectors.statements import (
+    check_connector,
+    create_connector,
+    describe_connector,
+    drop_connector,
+    shown_text,
+)
 from hayase.server.context import ServerContext
 from hayase.server.entities.lists import Listing, function_entity, list_entity
 from hayase.server.entities.queries import explained_select, query_description
@@ -27,6 +34,7 @@ _COMMANDS = (
     ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.DropSource, ast.AlterSource, ast.CreateType,
     ast.DropType, ast.CreateFunction, ast.DropFunction, ast.QueryControl,
 )  # fmt: skip
+_CONNECTORS = (ast.CreateConnector, ast.DropConnector)
 _QUERIES = (ast.SelectQuery, ast.PrintTopic)
 _SUBSTITUTION = "ksql.variable.substitution.enable"
 Entity = dict[str, object]
@@ -105,6 +113,8 @@ class StatementService:
             if isinstance(parsed.statement, (*_COMMANDS, ast.InsertValues)):
                 runs_python = isinstance(parsed.statement, ast.CreateFunction)
                 check_role(request.role, Role.ADMIN if runs_python else Role.WRITE)
+            elif isinstance(parsed.statement, _CONNECTORS):
+                check_role(request.role, Role.ADMIN)  # a connector reads and writes whatever its worker can
         if len(statements) > 1:
             self._check_all(statements, _Session(dict(overrides), Variables(dict(variables))))
         return self._execute_all(statements, _Session(overrides, variables))
@@ -126,15 +136,18 @@ class StatementService:
             try:
                 entity = self._execute(parsed, session)
             except HayaseError as error:
-                raise StatementFailedError(error, parsed.text, entities) from error
+                raise _failed(error, parsed, entities) from error
             if entity is not None:
-                entities.append({"statementText": parsed.text, "warnings": [], **entity})
+                text = shown_text(parsed.statement, parsed.text)
+                entities.append({"statementText": text, "warnings": [], **entity})
         return entities
 
     def _execute(self, parsed: ParsedStatement, session: _Session) -> Entity | None:
         statement, context = parsed.statement, self._context
-        if isinstance(statement, ast.QueryControl) and statement.query_id in context.push_queries.ids():
-            return self._end_push_query(statement)
+        if isinstance(statement, ast.QueryControl):
+            push_query = context.push_queries.find(statement.query_id)
+            if push_query is not None:
+                return self._end_push_query(statement, push_query)
         if isinstance(statement, _COMMANDS):
             nothing = _nothing_to_do(statement, context.engine)
             if nothing is not None:
@@ -148,7 +161,7 @@ class StatementService:
         return self._answer(parsed, session)
 
     def _answer(self, parsed: ParsedStatement, session: _Session) -> Entity:
-        """Statements that only ask."""
+        """Statements that change nothing in the catalog."""
         statement, context = parsed.statement, self._context
         match statement:
             case ast.ListStatement():
@@ -168,6 +181,12 @@ class StatementService:
                 return function_entity(context, name)
             case ast.Explain():
                 return {"@type": "queryDescription", "queryDescription": self._explained(parsed, statement, session)}
+            case ast.CreateConnector():
+                return create_connector(statement, context.connect)
+            case ast.DropConnector():
+                return drop_connector(statement, context.connect)
+            case ast.DescribeConnector(name):
+                return describe_connector(context, name)
             case ast.AssertTopic(name):
                 self._assert(parsed, session)
                 return {"@type": "assert_topic", "topicName": name, "exists": statement.exists}
@@ -198,11 +217,11 @@ class StatementService:
             raise StatementError("NOT_EXPLAINABLE", "EXPLAIN takes a statement that starts a query, or a query's id")
         return query_description(context, prepared.result.started[0], prepared.execution.catalog, runs=False)
 
-    def _end_push_query(self, statement: ast.QueryControl) -> Entity:
+    def _end_push_query(self, statement: ast.QueryControl, query_id: str) -> Entity:
         if statement.action is not ast.QueryAction.TERMINATE:
             raise StatementError("NOT_EXECUTABLE", "Push queries cannot be paused or resumed; TERMINATE ends them")
-        ended = self._context.push_queries.close(statement.query_id or "")
-        return {"@type": "terminate_query", "queryId": statement.query_id, "wasTerminated": ended}
+        ended = self._context.push_queries.close(query_id)
+        return {"@type": "terminate_query", "queryId": query_id, "wasTerminated": ended}
 
     def _check_all(self, statements: Sequence[ParsedStatement], session: _Session) -> None:
         """Check all statements before the first is executed, each as if those before it had been."""
@@ -212,12 +231,12 @@ class StatementService:
             try:
                 self._check(parsed, engine, topics, session)
             except HayaseError as error:
-                raise StatementFailedError(error, parsed.text, []) from error
+                raise _failed(error, parsed, []) from error
 
     def _check(self, parsed: ParsedStatement, engine: SqlEngine, topics: PlannedTopics, session: _Session) -> None:
         statement = parsed.statement
         if isinstance(statement, ast.QueryControl):
-            if statement.query_id is not None and statement.query_id not in self._context.push_queries.ids():
+            if statement.query_id is not None and self._context.push_queries.find(statement.query_id) is None:
                 query_id = engine.query(statement.query_id).id
                 if statement.action is ast.QueryAction.TERMINATE:
                     engine.adopt(engine.prepare_stop(parsed, [query_id]))
@@ -232,8 +251,17 @@ class StatementService:
                 topics.delete(topic)
         elif isinstance(statement, ast.Describe) and not statement.all_of_kind:
             require_source(engine.catalog, statement.name)
+        elif isinstance(statement, ast.CreateConnector):
+            check_connector(statement, self._context.connect)
         else:
             _changes_session(statement, session, self._context)
+
+
+def _failed(error: HayaseError, parsed: ParsedStatement, entities: Sequence[Entity]) -> StatementFailedError:
+    text = shown_text(parsed.statement, parsed.text)
+    if text != parsed.text and isinstance(error, SqlError):
+        error.statement = text
+    return StatementFailedError(error, text, entities)
 
 
 def _is_a_query(parsed: ParsedStatement) -> SqlError:

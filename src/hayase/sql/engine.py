@@ -17,7 +17,6 @@ from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.settings import effective, is_on, warning_of
 from hayase.sql.statements.asserts import assert_schema, assert_topic
-from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
 from hayase.sql.statements.execution import Execution
@@ -31,9 +30,16 @@ from hayase.sql.statements.types import create_type, drop_type
 
 __all__ = ["PersistentQuery", "PreparedStatement", "SqlEngine", "StatementResult", "TopicAdmin"]
 
+
+def _create_as(statement: ast.CreateAsSelect, execution: Execution) -> StatementResult:
+    from hayase.sql.statements.create_as import create_as  # planning is slow to import
+
+    return create_as(statement, execution)
+
+
 _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]] = {
     ast.CreateSource: create_source,
-    ast.CreateAsSelect: create_as,
+    ast.CreateAsSelect: _create_as,
     ast.InsertInto: insert_into,
     ast.InsertValues: insert_values,
     ast.DropSource: drop_source,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 _HTTP = "HTTP is served as the settings of the server say"
 _PULL = "how many pull queries a server answers at a time"
-_CONNECT = "connectors are not configured"
+_CONNECT = "for a server's statements about connectors; a program has none"
 
 SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str]] = {
     "listeners": ("honoured", "http://0.0.0.0:8088", "where a server listens; a program has none"),
@@ -25,10 +25,11 @@ SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str]] = {
     "ksql.persistent.prefix": ("accepted", "query_", "topologies are named by what they write"),
     "ksql.transient.prefix": ("accepted", "transient_", "push queries have no topics of their own"),
     "ksql.schema.registry.url": ("honoured", None, "the schema registry; default: one in the folder of the log"),
-    "ksql.connect.url": ("refused", None, f"{_CONNECT}; leave it out"),
-    "ksql.connect.request.timeout.ms": ("accepted", "5000", _CONNECT),
-    "ksql.connect.basic.auth.credentials.source": ("accepted", "NONE", _CONNECT),
-    "ksql.connect.basic.auth.credentials.file": ("accepted", None, _CONNECT),
+    "ksql.connect.url": ("honoured", None, f"{_CONNECT}; default: connectors run in the server"),
+    "ksql.connect.request.timeout.ms": ("honoured", "5000", _CONNECT),
+    "ksql.connect.basic.auth.credentials.source": ("honoured", "NONE", _CONNECT),
+    "ksql.connect.basic.auth.credentials.file": ("honoured", None, _CONNECT),
+    "ksql.connect.worker.config": ("honoured", None, "settings of the worker of connectors that run in a server"),
     "ksql.pull.queries.enable": ("honoured", "true", "whether SELECT without EMIT is allowed"),
     "ksql.query.pull.max.qps": ("honoured", "2147483647", _PULL),
     "ksql.query.pull.max.concurrent.requests": ("honoured", "2147483647", _PULL),

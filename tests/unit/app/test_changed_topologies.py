@@ -27,8 +27,9 @@ from hayase.app.plan_switch import store_lines
 from hayase.app.prepare import prepare
 from hayase.cli.against import described_against
 from hayase.cli.main import run_cli
-from hayase.compiler.options import configured, log_config
+from hayase.compiler.options import configured
 from hayase.core.secrets import Vault
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
 from hayase.query.checkpoint import find_checkpoint, subtopology_of_store

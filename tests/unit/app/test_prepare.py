@@ -8,7 +8,7 @@ import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, StreamsConfig, count
 from hayase.app.prepare import prepare
-from hayase.compiler.options import log_config
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.storage.open import open_blobs

@@ -11,8 +11,8 @@ import pytest
 
 from hayase import Consumed, HayaseError, Produced, Serdes, StreamsApp, StreamsBuilder, StreamsConfig
 from hayase.app.checkpoint import fix_plan, stored_plan
-from hayase.compiler.options import log_config
 from hayase.core.errors import CheckpointError
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.runtime.driver.lease import lease_for
 from hayase.storage.open import open_blobs

@@ -9,10 +9,10 @@ import pytest
 
 from hayase.app.reset import reset_application
 from hayase.cli.main import run_cli
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import LeaseHeldError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, Marker, OutputBatch
 from hayase.runtime.driver.lease import FileLease

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.patterns.shop import Expired, Paid, Placed, order_aggregate
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, ProcessingError, StateError, TopologyError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
 from hayase.patterns import Delete, EventPosition, ReadModel, ReadModelBehindError, RecordedEvent, SqliteTable, Upsert

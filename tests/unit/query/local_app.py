@@ -15,11 +15,12 @@ from hayase.app.app import StreamsApp
 from hayase.app.checkpoint import checkpoint_id_of, fix_plan
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
-from hayase.compiler.options import compile_options, configured, failure_policy, log_config
+from hayase.compiler.options import compile_options, configured, failure_policy
 from hayase.core.config import StreamsConfig
 from hayase.core.failpoints import FailpointError
 from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
 from hayase.query.checkpoint import state_folders

@@ -76,6 +76,9 @@ def test_roles_bound_what_a_user_may_do(tmp_path: Path) -> None:
         assert client.post("/ksql", json={"ksql": STREAM}, auth=bob).status_code == 200
         function = "CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE PYTHON AS 'x';"
         assert client.post("/ksql", json={"ksql": function}, auth=bob).status_code == 403
+        connector = "CREATE SOURCE CONNECTOR c WITH ('connector.class'='FileStreamSource', 'file'='/etc/passwd');"
+        assert client.post("/ksql", json={"ksql": connector}, auth=bob).status_code == 403
+        assert client.post("/ksql", json={"ksql": "DROP CONNECTOR c;"}, auth=bob).status_code == 403
         assert client.post("/ksql/terminate", json={}, auth=bob).status_code == 403
         assert client.post("/ksql/terminate", json={}, auth=eve).status_code == 200
 

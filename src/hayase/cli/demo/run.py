@@ -25,10 +25,10 @@ from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, PARTITIONS, fill_topics
 from hayase.cli.lifecycle import run_app
 from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 

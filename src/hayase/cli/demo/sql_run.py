@@ -21,10 +21,10 @@ from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, SQL_PARTITIONS
 from hayase.cli.lifecycle import run_runtime_to_end
 from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.records import Windowed
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 
 APPLICATION_ID = "hayase-demo-sql"

@@ -31,6 +31,13 @@ _LISTS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     ),
     "function_names": ("functions", (("Function Name", "name"), ("Category", "category"), ("Type", "type"))),
     "properties": ("properties", (("Property", "name"), ("Value", "value"), ("Level", "level"))),
+    "connector_list": (
+        "connectors",
+        (("Connector Name", "name"), ("Type", "type"), ("Class", "className"), ("Status", "state")),
+    ),
+    "connector_plugins_list": (
+        "connectorsPlugins", (("Class", "className"), ("Type", "type"), ("Version", "version")),
+    ),
     "variables": ("variables", (("Variable Name", "name"), ("Value", "value"))),
 }  # fmt: skip
 _COUNTS = ("replicaInfo",)
@@ -92,6 +99,14 @@ def _shown(kind: str, answer: Mapping[str, Any]) -> list[str]:
         return Table(["Type Name", "Schema"], rows).lines()
     if kind == "describe_function":
         return _function(answer)
+    if kind == "warning_entity":
+        return [str(answer.get("message", ""))]
+    if kind == "connector_info":
+        return [f"Created connector {(answer.get('info') or {}).get('name')}"]
+    if kind == "drop_connector":
+        return [f'Dropped connector "{answer.get("connectorName")}"']
+    if kind == "connector_description":
+        return _connector(answer)
     return json.dumps({key: value for key, value in answer.items() if key != "@type"}, indent=2).splitlines()
 
 
@@ -157,6 +172,31 @@ def _query(query: Mapping[str, Any]) -> list[str]:
         if query.get(name):
             lines += ["", title, "-" * len(title), str(query[name])]
     return lines
+
+
+def _connector(answer: Mapping[str, Any]) -> list[str]:
+    status = answer.get("status") or {}
+    connector = status.get("connector") or {}
+    lines = [
+        f"Name                 : {status.get('name')}",
+        f"Class                : {answer.get('connectorClass')}",
+        f"Type                 : {status.get('type')}",
+        f"State                : {connector.get('state')}",
+        f"WorkerId             : {connector.get('worker_id')}",
+    ]
+    if connector.get("trace"):
+        lines.append(f"Trace                : {connector['trace']}")
+    tasks = [
+        ["" if task.get(name) is None else str(task[name]) for name in ("id", "state", "trace")]
+        for task in status.get("tasks") or ()
+    ]
+    if tasks:
+        lines += ["", *Table(["Task ID", "State", "Error Trace"], tasks).lines()]
+    sources = [[str(each.get(name)) for name in ("name", "topic", "type")] for each in answer.get("sources") or ()]
+    if sources:
+        lines += ["", *Table(["Source Name", "Kafka Topic", "Type"], sources).lines()]
+    topics = [[str(topic)] for topic in answer.get("topics") or ()]
+    return [*lines, "", *Table(["Related Topic"], topics).lines()] if topics else lines
 
 
 def _function(answer: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hayase.compiler.options import log_config
 from hayase.connect.contracts import SinkPartition, TransactionalSinkTask
 from hayase.connect.conversion import Conversion
 from hayase.connect.converters.primitive_converters import ByteArrayConverter
@@ -27,6 +26,7 @@ from hayase.core.metrics_registry import MetricsRegistry
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, RecordBatch
 from hayase.patterns.read_models import registry

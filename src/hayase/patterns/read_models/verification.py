@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import UnknownTopicError
 from hayase.core.records import TopicPartition
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns.read_models import registry

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hayase.server.connectors.statements import list_connectors, list_plugins
 from hayase.server.context import ServerContext
 from hayase.server.entities.queries import queries, query_description
 from hayase.server.entities.schema_info import schema_info
@@ -167,12 +168,8 @@ def _variables(listing: Listing) -> Entity:
     return {"@type": "variables", "variables": variables}
 
 
-def _connectors(listing: Listing) -> Entity:
-    return {"@type": "connector_list", "connectors": []}
-
-
-def _plugins(listing: Listing) -> Entity:
-    return {"@type": "connector_plugins_list", "connectorsPlugins": []}
+def _connectors(kind: str | None) -> Callable[[Listing], Entity]:
+    return lambda listing: list_connectors(listing.context.connect, kind)
 
 
 _LISTS: dict[str, Callable[[Listing], Entity]] = {
@@ -185,8 +182,8 @@ _LISTS: dict[str, Callable[[Listing], Entity]] = {
     "PROPERTIES": _properties,
     "TYPES": _types,
     "VARIABLES": _variables,
-    "CONNECTORS": _connectors,
-    "SOURCE CONNECTORS": _connectors,
-    "SINK CONNECTORS": _connectors,
-    "CONNECTOR PLUGINS": _plugins,
+    "CONNECTORS": _connectors(None),
+    "SOURCE CONNECTORS": _connectors("source"),
+    "SINK CONNECTORS": _connectors("sink"),
+    "CONNECTOR PLUGINS": lambda listing: list_plugins(listing.context.connect),
 }

@@ -12,7 +12,6 @@ from hayase.sql.analysis.pull import analyze_pull
 from hayase.sql.analysis.push import PushPlan, analyze_push
 from hayase.sql.ast.queries import Query
 from hayase.sql.catalog.catalog import Catalog
-from hayase.sql.plan.push import build_push_topology
 from hayase.sql.statements.results import PersistentQuery
 
 
@@ -95,6 +94,8 @@ def explained_select(
     Raises:
         StatementError: the query breaks a rule.
     """
+    from hayase.sql.plan.push import build_push_topology  # planning is slow to import
+
     engine = context.engine
     if query.emit is None:
         pull = analyze_pull(query, engine.catalog, engine.functions, settings)

@@ -10,22 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from hayase.app.named_topology import NamedTopology
-from hayase.app.reset import reset_application
-from hayase.app.runtime_settings import topology_config
+from hayase.app.runtime_settings import check_runtime_settings, topology_config
 from hayase.app.states import State
-from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.protocol import Log
-from hayase.query.stores import StoreHandle
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
-from hayase.server.hosts.start_positions import keep_start
 from hayase.server.pull.stores import AsOf
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 from hayase.state.stores.protocol import ByteStore
+
+if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers meanwhile
+    from hayase.app.named_topology import NamedTopology
+    from hayase.app.streams_runtime import StreamsRuntime
+    from hayase.query.stores import StoreHandle
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
@@ -71,12 +72,13 @@ class SparkHost:
         retry_max_ms: int,
         stop_timeout_s: float,
     ) -> None:
+        check_runtime_settings(settings)  # the runtime does, too, but only when it is made
         self._settings = dict(settings)
         self._log = log
         self._now_ms = now_ms
         self._retry_ms = retry_initial_ms, retry_max_ms
         self._stop_timeout_s = stop_timeout_s
-        self._runtime = StreamsRuntime(settings, recall=False)
+        self._runtime: StreamsRuntime | None = None
         self._queries: dict[str, _Hosted] = {}
         self._handles: dict[tuple[str, str], tuple[NamedTopology, StoreHandle]] = {}
         self._lock = threading.RLock()
@@ -207,13 +209,17 @@ class SparkHost:
         self._work.put(None)
         if self._worker.is_alive():
             self._started.wait(_START_MAX_S)  # Spark cannot be stopped while it starts
-        self._runtime.close(timedelta(seconds=self._stop_timeout_s))
+        if self._runtime is not None:
+            self._runtime.close(timedelta(seconds=self._stop_timeout_s))
         for thread in (self._worker, self._watcher):
             if thread.is_alive():
                 thread.join()
 
     def _run_work(self) -> None:
         try:
+            from hayase.app.streams_runtime import StreamsRuntime
+
+            self._runtime = StreamsRuntime(self._settings, recall=False)
             self._runtime.start()
         except Exception as error:
             self._problem = f"the runtime cannot be started: {error}"
@@ -228,7 +234,15 @@ class SparkHost:
                 unexpected = not isinstance(error, HayaseError)
                 _LOG.warning("a change of the running queries has failed: %s", error, exc_info=unexpected)
 
+    @property
+    def _live(self) -> StreamsRuntime:
+        """The runtime, for work: it is there before any is done."""
+        assert self._runtime is not None
+        return self._runtime
+
     def _keep_start(self, hosted: _Hosted) -> None:
+        from hayase.server.hosts.start_positions import keep_start
+
         config = topology_config(self._settings, _name_of(hosted.query.id), hosted.settings, None)
         try:
             keep_start(hosted.query.topology, config, self._log, self._now_ms())
@@ -243,13 +257,13 @@ class SparkHost:
         hosted.failures.tried()
         try:
             if hosted.is_added:
-                self._runtime.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
+                self._live.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
                 hosted.is_added = False
             if hosted.paused:
-                self._runtime.add_topology(name, hosted.query.topology, hosted.settings)
-                self._runtime.pause(name)
+                self._live.add_topology(name, hosted.query.topology, hosted.settings)
+                self._live.pause(name)
             else:
-                self._runtime.add_topology(name, hosted.query.topology, hosted.settings)
+                self._live.add_topology(name, hosted.query.topology, hosted.settings)
             hosted.is_added = True
         except HayaseError as error:
             hosted.failures.add(error)
@@ -257,21 +271,23 @@ class SparkHost:
 
     def _remove(self, query_id: str) -> None:
         name = _name_of(query_id)
-        if name in self._runtime.topologies:
-            self._runtime.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
+        if name in self._live.topologies:
+            self._live.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
         else:
+            from hayase.app.reset import reset_application
+
             reset_application(topology_config(self._settings, name, {}, None), self._log)
 
     def _set_paused(self, hosted: _Hosted) -> None:
         name = _name_of(hosted.query.id)
         if hosted.is_added:
-            (self._runtime.pause if hosted.paused else self._runtime.resume)(name)
+            (self._live.pause if hosted.paused else self._live.resume)(name)
 
     def _topology(self, query_id: str) -> NamedTopology | None:
-        return self._runtime.topologies.get(_name_of(query_id))
+        return None if self._runtime is None else self._runtime.topologies.get(_name_of(query_id))
 
     def _is_up(self) -> bool:
-        return self._runtime.state is State.RUNNING
+        return self._runtime is not None and self._runtime.state is State.RUNNING
 
     @staticmethod
     def _state_of(hosted: _Hosted, topology: NamedTopology) -> QueryState:
@@ -284,8 +300,9 @@ class SparkHost:
     def _watch(self) -> None:
         """Note queries that have failed, and try them again when it is time."""
         while not self._closed.wait(_WATCH_S):
-            if self._runtime.state is State.ERROR and self._runtime.error is not None:
-                self._problem = f"the runtime has failed: {self._runtime.error}"
+            error = None if self._runtime is None or self._runtime.state is not State.ERROR else self._runtime.error
+            if error is not None:
+                self._problem = f"the runtime has failed: {error}"
             with self._lock:
                 queries = list(self._queries.values())
             for hosted in queries:
@@ -302,7 +319,7 @@ class SparkHost:
             if self._queries.get(hosted.query.id) is not hosted:
                 return
             try:
-                self._runtime.restart(_name_of(hosted.query.id))
+                self._live.restart(_name_of(hosted.query.id))
             except HayaseError as error:
                 hosted.failures.add(error)
 

@@ -46,6 +46,9 @@ class _ServerMetrics(Collector):
         inserted = CounterMetricFamily("hayase_sql_inserted_records", "Records of INSERT … VALUES and /inserts-stream")
         inserted.add_metric([], context.inserts.written)
         yield inserted
+        ended = CounterMetricFamily("hayase_sql_python_processes_ended", "Processes of functions that took too long")
+        ended.add_metric([], context.python_calls.ended)
+        yield ended
         yield from self._of_queries()
 
     def _of_queries(self) -> Iterator[Metric]:

@@ -10,7 +10,6 @@ import msgspec
 
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
-from hayase.server.queries import start_query
 from hayase.server.rows import RowStream
 from hayase.sql.ast.statements import PrintTopic
 from hayase.sql.grammar.parser import parse_statement
@@ -73,6 +72,8 @@ class QueryRequest:
 
 async def start_asked(asked: QueryRequest, context: ServerContext) -> RowStream:
     """Start the query of a request; raises as `start_query`."""
+    from hayase.server.queries import start_query  # slow to import, and not for the first answers
+
     return await start_query(
         asked.text,
         asked.variables,

@@ -15,7 +15,6 @@ from hayase.server.http.encodings.encodings import StreamedRows
 from hayase.server.http.encodings.json_values import to_json
 from hayase.server.http.errors import error_answer
 from hayase.server.http.query_request import QueryRequest, start_asked
-from hayase.server.push.print_topic import start_print
 from hayase.server.rows import RowStream
 from hayase.sql.errors import SqlError
 
@@ -36,6 +35,8 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             asked = QueryRequest.read(request, "ksql", "streamsProperties")
             printed = asked.print_statement()
             if printed is not None:
+                from hayase.server.push.print_topic import start_print  # slow to import
+
                 stream: RowStream = await start_print(printed, context, context.push_queries)
             else:
                 stream = await start_asked(asked, context)

@@ -7,9 +7,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hayase.server.pull.table import TablePull
 from hayase.server.services import QueryServices
 from hayase.sql.analysis.access_path import KeyLookup
 from hayase.sql.ast.expressions import (
@@ -26,6 +25,9 @@ from hayase.sql.ast.expressions import (
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.statements.results import PersistentQuery
 from hayase.sql.types.sql_types import BIGINT, INTEGER, STRING, SqlType
+
+if TYPE_CHECKING:  # what reads stores is slow to import
+    from hayase.server.pull.table import TablePull
 
 _KEPT = 512
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from hayase.server.push.query import PushRows
 from hayase.sql.errors import StatementError
+
+if TYPE_CHECKING:  # what processes records is slow to import
+    from hayase.server.push.query import PushRows
 
 _ID_BITS = 63
 
@@ -31,6 +34,10 @@ class PushQueries:
         """Ids of those that run."""
         with self._lock:
             return list(self._running)
+
+    def find(self, query_id: str | None) -> str | None:
+        """The id of one that runs, as SQL names it: without quotes, all its letters have become capitals."""
+        return next((each for each in self.ids() if query_id in (each, each.upper())), None)
 
     def start(self, prefix: str, make: Callable[[str, Callable[[], None]], PushRows]) -> PushRows:
         """Start a query under a new id.

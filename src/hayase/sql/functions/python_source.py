@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import keyword
-import textwrap
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.declarations import Declaration, FunctionKind
+from hayase.sql.functions.python_text import compiled
 from hayase.sql.functions.signatures import parse_signature
 from hayase.sql.types import sql_types as sql
 
@@ -22,6 +21,10 @@ _PYTHON_TYPES: dict[type[sql.SqlType], type] = {
 }
 
 
+PythonCall = Callable[["PythonFunction", Sequence[Any]], Any]
+"""Makes a call of a function; raises FunctionError."""
+
+
 class PythonFunction:
     """A function made of its source text; pickled as that text, and compiled where it is called.
 
@@ -30,13 +33,22 @@ class PythonFunction:
         parameters: names in Python.
         returns: type of its results, which are checked.
         body: an expression, or the statements of a function.
+        calls: makes the calls, in another process; `None`, and wherever it is pickled to: it is called here.
     """
 
-    def __init__(self, name: str, parameters: tuple[str, ...], returns: sql.SqlType, body: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: tuple[str, ...],
+        returns: sql.SqlType,
+        body: str,
+        calls: PythonCall | None = None,
+    ) -> None:
         self.name = name
         self.parameters = parameters
         self.returns = returns
         self.body = body
+        self._calls = calls
         self._function: Callable[..., Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -44,8 +56,10 @@ class PythonFunction:
 
     def __call__(self, *values: Any) -> Any:
         """The result for values; raises what the body raises, and FunctionError for a result of another type."""
+        if self._calls is not None:
+            return checked(self._calls(self, values), self.returns, self.name)
         if self._function is None:
-            self._function = _compiled(self.name, self.parameters, self.body)
+            self._function = compiled(self.name, self.parameters, self.body)
         return checked(self._function(*values), self.returns, self.name)
 
     def check(self) -> None:
@@ -59,7 +73,7 @@ class PythonFunction:
         if len(set(self.parameters)) != len(self.parameters):
             raise StatementError("INVALID_FUNCTION", f"two parameters of {self.name} have the same name in Python")
         try:
-            _compiled(self.name, self.parameters, self.body)
+            compiled(self.name, self.parameters, self.body)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = error.lineno if isinstance(error, SyntaxError) else None
             where = "" if line is None else f" (line {line - 1} of the body)"
@@ -71,14 +85,25 @@ class PythonFunction:
 
 
 def python_declaration(
-    name: str, parameters: Sequence[tuple[str, sql.SqlType]], returns: sql.SqlType, body: str
+    name: str,
+    parameters: Sequence[tuple[str, sql.SqlType]],
+    returns: sql.SqlType,
+    body: str,
+    calls: PythonCall | None = None,
 ) -> Declaration:
     """A function of a statement, for the registry. Its parameters have their names in lower case in Python.
+
+    Args:
+        name: of the function.
+        parameters: names and types.
+        returns: type of its results.
+        body: its Python.
+        calls: see `PythonFunction`.
 
     Raises:
         StatementError: `INVALID_FUNCTION`.
     """
-    function = PythonFunction(name, tuple(each.lower() for each, _ in parameters), returns, body)
+    function = PythonFunction(name, tuple(each.lower() for each, _ in parameters), returns, body, calls)
     function.check()
     text = f"({', '.join(str(type_) for _, type_ in parameters)}) -> {returns}"
     try:
@@ -94,22 +119,6 @@ def python_declaration(
         target=function,
         pure=False,
     )
-
-
-@lru_cache(maxsize=256)
-def _compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[..., Any]:
-    text = textwrap.dedent(body).strip("\n")
-    file = f"<function {name}>"
-    try:
-        compile(text.strip(), file, "eval")
-        text = f"return ({text.strip()}\n)"
-    except SyntaxError:
-        pass  # it is statements
-    source = f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
-    names: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), names)
-    function: Callable[..., Any] = names["function"]
-    return function
 
 
 def checked(value: Any, type_: sql.SqlType, name: str) -> Any:

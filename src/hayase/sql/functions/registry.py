@@ -33,6 +33,7 @@ from hayase.sql.functions.declarations import (
     udf,
     udtf,
 )
+from hayase.sql.functions.python_source import PythonCall
 from hayase.sql.functions.resolution import resolve
 from hayase.sql.functions.signatures import Argument
 
@@ -56,10 +57,15 @@ _FAMILIES = tuple(f"hayase.sql.functions.{family}" for family in ("scalar", "tab
 
 
 class FunctionRegistry:
-    """Functions by name, in any case; each name has one kind and one or more overloads."""
+    """Functions by name, in any case; each name has one kind and one or more overloads.
+
+    Attributes:
+        python_calls: makes the calls of functions whose Python stands in a statement; `None`: they are called here.
+    """
 
     def __init__(self, declarations: Iterable[Declaration] = ()) -> None:
         self._overloads: dict[str, list[Declaration]] = {}
+        self.python_calls: PythonCall | None = None
         for declaration in declarations:
             self.add(declaration)
 
@@ -72,11 +78,17 @@ class FunctionRegistry:
 
     def replaced(self, name: str, declaration: Declaration | None) -> FunctionRegistry:
         """A registry in which a name is this one function, or none; this registry stays as it is."""
-        registry = FunctionRegistry()
-        registry._overloads = {**self._overloads}
+        registry = self.calling_python_by(self.python_calls)
         registry._overloads.pop(name.upper(), None)
         if declaration is not None:
             registry._overloads[name.upper()] = [declaration]
+        return registry
+
+    def calling_python_by(self, calls: PythonCall | None) -> FunctionRegistry:
+        """A registry with the same functions, in which the Python of statements to come is called by `calls`."""
+        registry = FunctionRegistry()
+        registry._overloads = {**self._overloads}
+        registry.python_calls = calls
         return registry
 
     def load_module(self, name: str) -> None:

@@ -13,44 +13,16 @@ from hayase.dsl.kstream import KStream
 from hayase.kernel.node.column_node import KEY, NULL, TS
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp, field_timestamp
 from hayase.sql.catalog.sources import DataSource, TimestampColumn
-from hayase.sql.errors import FunctionError, StatementError
+from hayase.sql.errors import FunctionError
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.row_columns import bare_of
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.plan.vectorize import bare_result
-from hayase.sql.types.sql_types import BIGINT, STRING, TIMESTAMP, SqlType, quoted_name
+from hayase.sql.types.sql_types import STRING
 from hayase.topology.operators import SetTimestamp, VectorizedFunction, VectorizedResult
 
 THROW_ON_INVALID = "ksql.timestamp.throw.on.invalid"
-
-
-def check_timestamp_column(timestamp: TimestampColumn | None, columns: Mapping[str, SqlType]) -> None:
-    """The column of TIMESTAMP= has to be there, and to be a time.
-
-    Raises:
-        StatementError: it is not.
-    """
-    if timestamp is None:
-        return
-    if timestamp.name not in columns:
-        raise StatementError(
-            "INVALID_TIMESTAMP_COLUMN",
-            f"The TIMESTAMP column set in the WITH clause does not exist in the schema: '{timestamp.name}'",
-        )
-    type_ = columns[timestamp.name]
-    if timestamp.format is not None:
-        if type_ != STRING:
-            raise StatementError(
-                "INVALID_TIMESTAMP_COLUMN",
-                "A timestamp_format can only be specified if the timestamp column is of type String",
-            )
-    elif type_ not in (BIGINT, TIMESTAMP):
-        raise StatementError(
-            "INVALID_TIMESTAMP_COLUMN",
-            f"Timestamp column, {quoted_name(timestamp.name)}, should be LONG(INT64), TIMESTAMP, or a String with a "
-            "timestamp_format specified",
-        )
 
 
 class ColumnTime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hayase.sql.analysis.copartitions import check_copartitioned
 from hayase.sql.analysis.formats import checked_formats, sink_formats
 from hayase.sql.analysis.query import QueryPlan, analyze_query
+from hayase.sql.analysis.timestamps import check_timestamp_column
 from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
 from hayase.sql.analysis.with_properties import (
     CREATE_AS_PROPERTIES,
@@ -19,7 +20,6 @@ from hayase.sql.ast.statements import CreateAsSelect, SourceKind
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.plan.build import build_topology
-from hayase.sql.plan.timestamps import check_timestamp_column
 from hayase.sql.plan.upgrade import check_query_upgrade, shapes_of
 from hayase.sql.statements.create_source import already_exists
 from hayase.sql.statements.execution import Execution

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hayase.dsl.builder import StreamsBuilder
 from hayase.sql.analysis.declared_columns import DeclaredColumns, declared_columns
 from hayase.sql.analysis.formats import checked_formats, source_formats
 from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.steps import ReadSource, Rows
+from hayase.sql.analysis.timestamps import check_timestamp_column
 from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
 from hayase.sql.analysis.with_properties import (
     CREATE_PROPERTIES,
@@ -20,9 +20,6 @@ from hayase.sql.ast.statements import CreateSource, SourceKind
 from hayase.sql.catalog.catalog import kind_text
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
-from hayase.sql.plan.build import build_kept_table
-from hayase.sql.plan.context import PlanContext
-from hayase.sql.plan.timestamps import check_timestamp_column
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.inferred_columns import register_if_absent, with_inferred
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
@@ -109,6 +106,10 @@ def _check_keys(statement: CreateSource, columns: DeclaredColumns, properties: W
 
 def _kept_table(source: DataSource, execution: Execution) -> PersistentQuery:
     """The query that keeps the rows of a CREATE SOURCE TABLE."""
+    from hayase.dsl.builder import StreamsBuilder  # planning is slow to import
+    from hayase.sql.plan.build import build_kept_table
+    from hayase.sql.plan.context import PlanContext
+
     query_id = f"CST_{source.name}_{execution.number()}"
     names = {name: name for name in (*source.columns, *source.pseudo_columns)}
     rows = Rows(

@@ -36,7 +36,8 @@ def create_function(statement: CreateFunction, execution: Execution) -> Statemen
             raise StatementError("FUNCTION_EXISTS", f"{message} To replace it, use CREATE OR REPLACE FUNCTION")
     resolve = execution.catalog.resolve_type
     parameters = [(each, resolve(type_)) for each, type_ in statement.parameters]
-    declaration = python_declaration(name, parameters, resolve(statement.returns), statement.body)
+    calls = execution.functions.python_calls
+    declaration = python_declaration(name, parameters, resolve(statement.returns), statement.body, calls)
     execution.functions = execution.functions.replaced(name, declaration)
     return StatementResult(f"Created function {name}{declaration.text}")
 

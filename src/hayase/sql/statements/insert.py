@@ -18,8 +18,6 @@ from hayase.sql.errors import StatementError
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.expressions.typing import type_of
 from hayase.sql.formats.serdes import key_serde, value_serde
-from hayase.sql.plan.build import build_topology
-from hayase.sql.statements.create_as import planned
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.insert_coercion import insert_caster
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord, QueryKind, StatementResult
@@ -32,6 +30,9 @@ def insert_into(statement: InsertInto, execution: Execution) -> StatementResult:
     Raises:
         StatementError: a rule is broken.
     """
+    from hayase.sql.plan.build import build_topology  # planning is slow to import
+    from hayase.sql.statements.create_as import planned
+
     properties = read_properties(statement.properties, INSERT_PROPERTIES, "INSERT INTO")
     target = execution.catalog.find(statement.target)
     if target is None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from hayase.sql.analysis.steps import Step
-from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:  # a server answers its first requests without it
+    from hayase.topology.topology import Topology
 
 
 class QueryKind(Enum):

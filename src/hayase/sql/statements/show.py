@@ -12,7 +12,6 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.settings import SETTINGS
 from hayase.sql.statements.execution import Execution
-from hayase.sql.statements.forms import forms_of
 from hayase.sql.statements.results import PersistentQuery, StatementResult
 
 Row = Mapping[str, Any]
@@ -58,6 +57,8 @@ def describe_function(statement: DescribeFunction, execution: Execution) -> Stat
 
 def explained(query: PersistentQuery) -> StatementResult:
     """A query: its steps, its topology, and what of that runs in columns."""
+    from hayase.sql.statements.forms import forms_of  # the compiler is slow to import
+
     row = {
         "id": query.id,
         "statementText": query.statement,

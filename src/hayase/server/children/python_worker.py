@@ -1,0 +1,39 @@
+"""The program of a child process: calls Python functions of statements until the server closes the socket.
+
+It imports little, so that it starts soon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import sys
+
+from hayase.server.children.frames import receive, send
+from hayase.server.children.values import pack, unpack
+from hayase.sql.functions.python_text import compiled
+
+_MEMORY_BYTES = 1 << 30
+
+
+def main() -> None:
+    """Serve the socket whose number is the argument."""
+    with contextlib.suppress(ValueError, OSError):  # not every system bounds it
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    with socket.socket(fileno=int(sys.argv[1])) as server:
+        send(server, b"")
+        while (request := receive(server)) is not None:
+            send(server, _answer(request))
+
+
+def _answer(request: bytes) -> bytes:
+    name, parameters, body, values = unpack(request)
+    try:
+        return pack([True, compiled(name, tuple(parameters), body)(*values)])
+    except Exception as error:
+        return pack([False, f"{type(error).__name__}: {error}"[:1000]])
+
+
+if __name__ == "__main__":
+    main()

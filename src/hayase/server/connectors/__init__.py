@@ -1,0 +1,1 @@
+"""Connectors, as statements see them: of a Connect worker, or of this process."""

@@ -1,0 +1,25 @@
+"""The Python of a statement, compiled. Imports nothing: child processes that call it start with this module."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+
+@lru_cache(maxsize=256)
+def compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[..., Any]:
+    """The function of an expression, or of statements; raises SyntaxError and what else `compile` raises."""
+    text = textwrap.dedent(body).strip("\n")
+    file = f"<function {name}>"
+    try:
+        compile(text.strip(), file, "eval")
+        text = f"return ({text.strip()}\n)"
+    except SyntaxError:
+        pass  # it is statements
+    source = f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), names)
+    function: Callable[..., Any] = names["function"]
+    return function
