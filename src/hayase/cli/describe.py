@@ -39,7 +39,7 @@ def describe(
     bootstrap_servers: BootstrapServers = None,
     patterns: Annotated[
         bool,
-        typer.Option("--patterns", help="Show aggregates and sagas instead: which commands follow from which events."),
+        typer.Option("--patterns", help="Show aggregates and sagas: which commands follow from which events."),
     ] = False,
     beside: Annotated[
         list[str] | None,
@@ -98,7 +98,7 @@ def describe(
 
 
 def describe_patterns(topology: Topology, beside: Iterable[str], output: Format) -> None:
-    """Print which commands follow from which events in one or more programs; exit code 1 if a step or a reaction cannot work."""
+    """Print which commands follow from which events in some programs; exit code 1 if a part of them cannot work."""
     from hayase.patterns.description import described, mermaid
     from hayase.patterns.relations import problems, relations_of
 
