@@ -200,7 +200,7 @@ def _traced(record: SourceRecord) -> Traced | None:
 
 
 def _order(traced: Traced) -> tuple[int, int, str, int, int]:
-    """By time; at one time a command comes before its events, and these before the reply."""
-    kinds = ("command", "event", "reply", "dead letter", "record")
+    """By time; at one time commands come last, for what they caused is shown below them."""
+    kinds = ("event", "reply", "dead letter", "record", "command")
     record = traced.record
     return traced.time_ms, kinds.index(traced.kind), record.topic, record.partition, record.offset
