@@ -81,6 +81,7 @@ def run_shop_demo(orders: int, folder: Path, console: Console) -> int:
         facts = _Facts(log, proof)
         try:
             with stderr_to(errors), StopRequest() as stop, runtime:
+                console.print("starting four applications in one Spark")
                 wishes = _Customers(services["orders"], customers, orders, settings, stop)
                 runtime.start()
                 wishes.start()
@@ -194,7 +195,7 @@ def _raise_failures(runtime: StreamsRuntime, wishes: _Customers) -> None:
 
 
 def _prove(console: Console, log: Log, proof: ModuleType, orders: int, folder: Path) -> int:
-    """Read the topics anew, and say what holds."""
+    """Read the topics from their beginning, and say what holds."""
     facts = _Facts(log, proof)
     ledger = facts.new_ledger()
     ledger.add(facts.read())

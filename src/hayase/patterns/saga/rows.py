@@ -75,7 +75,7 @@ class SagaRow(msgspec.Struct):
 
     @property
     def stuck(self) -> bool:
-        """Whether an action was accepted, and asked for again in vain, with other events than its step waits for."""
+        """Whether an action was sent again, and was accepted with other events than its step waits for."""
         return any(step.status == "acting" and step.accepted and step.tries > 1 for step in self.steps.values())
 
 
