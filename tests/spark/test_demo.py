@@ -20,7 +20,9 @@ EQUAL = "Compared with an independent batch computation (DuckDB over the same in
 pytestmark = pytest.mark.spark
 
 
-def run_hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def run_hayase(
+    *arguments: str | Path, folder: Path, stdin: str | None = None, timeout_s: float = 240
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [HAYASE, *arguments],
         input=stdin,
@@ -29,7 +31,7 @@ def run_hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -
         cwd=folder,
         env=_environment(folder),
         check=False,
-        timeout=240,
+        timeout=timeout_s,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from hayase.cli.run import Target, streams_config
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
 from hayase.topology.topology import Topology
 
 
@@ -35,6 +37,14 @@ def describe(
     ),
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    patterns: Annotated[
+        bool,
+        typer.Option("--patterns", help="Show aggregates and sagas: which commands follow from which events."),
+    ] = False,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FILE:NAME", help="With --patterns: another program; may be repeated."),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -58,8 +68,15 @@ def describe(
         hayase describe shop.py:topology --format mermaid
 
         hayase describe shop.py:topology --against data/state/shop/checkpoint
+
+        hayase describe orders.py:topology --patterns --with payments.py:topology
     """
     loaded = load(target)
+    if patterns:
+        describe_patterns(loaded.topology, beside or (), output)
+        return
+    if beside:
+        raise ConfigError("OPTIONS_EXCLUDE", "--with names programs for --patterns: give both, or neither")
     settings = loaded.target.config if isinstance(loaded.target, StreamsApp) else None
     if settings is None:
         where = log_settings(log_dir, bootstrap_servers)
@@ -70,14 +87,28 @@ def describe(
         return
     typer.echo(topology.describe().rstrip())
     typer.echo()
-    beside = (*spark_lines(topology), *connector_lines(topology))
-    for line in (*form_lines(topology, settings), *beside, *described_topics(topology, settings)):
+    around = (*spark_lines(topology), *connector_lines(topology))
+    for line in (*form_lines(topology, settings), *around, *described_topics(topology, settings)):
         typer.echo(line)
     if against is not None:
         lines, refused = described_against(topology, settings, against)
         typer.echo("\n".join(("", *lines)))
         if refused:
             raise typer.Exit(1)
+
+
+def describe_patterns(topology: Topology, beside: Iterable[str], output: Format) -> None:
+    """Print which commands follow from which events in some programs; exit code 1 if a part of them cannot work."""
+    from hayase.patterns.description import described, mermaid
+    from hayase.patterns.relations import problems, relations_of
+
+    relations = relations_of(topology, *(load(each).topology for each in beside))
+    if output is Format.MERMAID:
+        typer.echo(mermaid(relations), nl=False)
+    else:
+        typer.echo("\n".join(described(relations)) or "no aggregates and no sagas")
+    if problems(relations):
+        raise typer.Exit(1)
 
 
 def spark_lines(topology: Topology) -> list[str]:

@@ -14,11 +14,12 @@ from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of, parse_time
 from hayase.core.time import to_iso
-from hayase.patterns.app import PatternsApp, aggregate_named, aggregates_of
+from hayase.patterns.app import PatternsApp, aggregate_named
 from hayase.patterns.event_log import EventLog
 from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import read_models_of
 from hayase.patterns.recorded_events import RecordedEvent, UnknownEvent, evolved
+from hayase.patterns.relations import aggregates_of
 from hayase.patterns.replay import DATABASE
 from hayase.patterns.replay import replay as run_replay
 from hayase.patterns.state_rows import AggregateState

@@ -37,6 +37,7 @@ COMMANDS = (
     Deferred("sql", "hayase.cli.sql_commands", "sql", "KsqlDB's SQL: a shell, run, test."),
     Deferred("state", "hayase.cli.state", "state", "Stores: list, get, scan, epochs, followers, migrate."),
     Deferred("topics", "hayase.cli.topics", "topics", "Topics: create, list, alter, delete; produce and consume."),
+    Deferred("trace", "hayase.cli.trace", "trace", "Everything that a correlation id caused, as a tree."),
     Deferred("dev", "hayase.cli.dev", "dev", "For development: kafka, warm-up."),
 )
 

@@ -26,7 +26,8 @@ from hayase.cli.progress import PlainProgress, dropped_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
-from hayase.patterns.app import PatternsApp, aggregates_of, sagas_of
+from hayase.patterns.app import PatternsApp
+from hayase.patterns.relations import aggregates_of, sagas_of
 
 _PROGRESS_EVERY_S = 5.0
 _EXIT_MID_EPOCH = 3

@@ -40,7 +40,12 @@ def list_sagas(
     target: Target,
     saga: Annotated[str | None, typer.Argument(metavar="SAGA")] = None,
     stuck: Annotated[
-        bool, typer.Option("--stuck", help=f"Only those that have sent one command more than {_STUCK_TRIES} times.")
+        bool,
+        typer.Option(
+            "--stuck",
+            help=f"Only those that have sent one command more than {_STUCK_TRIES} times, or whose action was accepted "
+            "with other events than its step waits for.",
+        ),
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Also those that have ended and are still remembered.")] = False,
     output: Format = Output.TABLE,
@@ -61,7 +66,7 @@ def list_sagas(
     for each in chosen:
         for found in app.store(each.state_store).all().rows:
             row: SagaRow = found.value
-            if (row.status in OPEN or (every and not stuck)) and (row.tries > _STUCK_TRIES or not stuck):
+            if (row.status in OPEN or (every and not stuck)) and (not stuck or row.stuck or row.tries > _STUCK_TRIES):
                 rows.append(_summary(each, row))
     _print(rows, output)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, Never, overload
 
@@ -57,6 +57,7 @@ class StreamsBuilder:
 
     def __init__(self) -> None:
         self._graph = Graph()
+        self._checks: list[Callable[[Topology], None]] = []
 
     def stream(
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
@@ -330,6 +331,15 @@ class StreamsBuilder:
         self._graph.global_table(table, store)
         return self
 
+    def check_at_build(self, check: Callable[[Topology], None]) -> None:
+        """Have each topology that is built checked: for parts that are made of several operators.
+
+        Args:
+            check: raises TopologyError to refuse it; given twice it runs once.
+        """
+        if check not in self._checks:
+            self._checks.append(check)
+
     def build(self, settings: Mapping[str, object] | None = None) -> Topology:
         """The topology with all that was added so far. May be called again after further additions.
 
@@ -347,6 +357,8 @@ class StreamsBuilder:
         """
         words = optimizations(str((settings or {}).get("topology.optimization", "none")))
         topology = self._optimized(words, before=False)
+        for check in self._checks:
+            check(topology)
         return replace(topology, earlier=self._earlier(topology, words))
 
     def _optimized(self, words: Collection[str], *, before: bool) -> Topology:

@@ -15,7 +15,6 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns import cloud_events
-from hayase.patterns.aggregate_processor import AggregateSupplier
 from hayase.patterns.commands import CommandClient
 from hayase.patterns.decider import C, S
 from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
@@ -23,12 +22,10 @@ from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_topic
+from hayase.patterns.relations import aggregates_of, sagas_of
 from hayase.patterns.saga.definition import check_versions
-from hayase.patterns.saga.processor import SagaSupplier
 from hayase.patterns.saga.saga import Saga
 from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
-from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import Process
 from hayase.topology.topology import Topology
 
 _REPLY_RETENTION = {"retention.ms": str(24 * 3600 * 1000)}
@@ -215,26 +212,6 @@ class PatternsApp(StreamsApp):
             except LogError as error:
                 if error.condition != "TOPIC_EXISTS":  # another process has just made it
                     raise
-
-
-def aggregates_of(topology: Topology) -> dict[str, EventSourced[Any, Any, Any]]:
-    """The aggregates that a topology has, by name."""
-    suppliers = (
-        node.operator.supplier
-        for node in topology.nodes
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
-    )
-    return {each.aggregate.name: each.aggregate for each in suppliers if isinstance(each, AggregateSupplier)}
-
-
-def sagas_of(topology: Topology) -> dict[str, Saga[Any]]:
-    """The sagas that a topology has, by name."""
-    suppliers = (
-        node.operator.supplier
-        for node in topology.nodes
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, Process)
-    )
-    return {each.saga.name: each.saga for each in suppliers if isinstance(each, SagaSupplier)}
 
 
 def aggregate_named(aggregates: Mapping[str, EventSourced[Any, Any, Any]], name: str) -> EventSourced[Any, Any, Any]:

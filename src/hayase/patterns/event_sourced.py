@@ -24,6 +24,7 @@ from hayase.patterns.decider import C, Decider, S
 from hayase.patterns.event_index import EventDecoder, IndexSupplier
 from hayase.patterns.reactions import CommandTarget, Reacting, Reactions
 from hayase.patterns.recorded_events import RecordedEvent, Upcaster, upcast
+from hayase.patterns.relations import check_relations
 from hayase.patterns.state_rows import AggregateState, StateSerde
 from hayase.patterns.type_names import TypeNames, hints_of, type_sequence
 from hayase.processor.handlers import HandlerAnswer
@@ -85,6 +86,8 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
             (default), DEAD_LETTER also writes the command to the dead letters, FAIL stops the application.
         keys: of the subjects of personal fields; see `Personal`.
         unknown_events: what happens in a replay with an event of an unknown type: `fail`, or `skip` it.
+        refusals: types of events that tell senders that their command was refused. A topology that sends commands to
+            the aggregate, by reactions or sagas, and answers such an event nowhere, is refused when it is built.
 
     Raises:
         TopologyError: `INVALID_NAME`, `INVALID_TYPES`, `INVALID_DURATION`, `INVALID_UPCASTER`,
@@ -112,6 +115,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         failure_handler: FailureHandler = go_on,
         keys: SubjectKeys | None = None,
         unknown_events: Literal["fail", "skip"] = "fail",
+        refusals: Sequence[type[E_contra]] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise TopologyError(
@@ -135,6 +139,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         self.failure_handler = failure_handler
         self.skips_unknown_events = unknown_events == "skip"
         self.reactions: list[Reacting] = []
+        self.refusals = frozenset(self._name_of_refusal(each) for each in refusals)
         self._upcasters = dict(upcasters or {})
         self.data_versions = _data_versions(self._upcasters, self.event_types)
         self._initial_type = self.state_types.name_of(decider.initial)
@@ -178,12 +183,23 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
 
         return registered
 
+    def _name_of_refusal(self, event: type) -> str:
+        name = self.event_types.name_of_type(event)
+        if name is None:
+            raise TopologyError(
+                "INVALID_TYPES",
+                f"{event!r} is said to be a refusal, and is no event of aggregate {self.name!r}; its events are "
+                f"{', '.join(self.event_types.types)}",
+            )
+        return name
+
     def add_to(self, builder: StreamsBuilder) -> None:
         """Add the aggregate to a topology. Reactions may still be registered until the topology is built.
 
         Raises:
             TopologyError: the topology has an aggregate, topic or store of that name.
         """
+        builder.check_at_build(check_relations)
         raw, name = Serdes.bytes(), self.name
         commands: Consumed[Any, Any] = Consumed.with_(
             raw, raw, wall_clock_timestamp(), reset="earliest", name=f"{name}-commands-source"

@@ -20,11 +20,11 @@ from hayase.core.records import SourceRecord, TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.patterns.app import aggregates_of
 from hayase.patterns.event_log import check_kept
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.sources import TableSource
 from hayase.patterns.recorded_events import evolved, read_event
+from hayase.patterns.relations import aggregates_of
 from hayase.patterns.state_rows import AggregateState
 from hayase.topology.topology import Topology
 

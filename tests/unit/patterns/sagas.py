@@ -138,8 +138,10 @@ class Driven:
         """The ids of the commands that came to payments or shipping."""
         return [dict(each.headers)["ce_id"].decode() for each in self._out[to].read_records_to_list()]  # type: ignore[union-attr]
 
-    def reply(self, to: str, command_id: str, status: Any, reason: str = "") -> None:
-        reply = Reply(status=status, aggregate=to, aggregate_id="-", command_id=command_id, reason=reason)
+    def reply(self, to: str, command_id: str, status: Any, reason: str = "", events: int = 0) -> None:
+        reply = Reply(
+            status=status, aggregate=to, aggregate_id="-", command_id=command_id, reason=reason, events=events
+        )
         headers = (("ce_causationid", command_id.encode()), ("ce_type", b"Reply"), ("ce_id", command_id.encode()))
         self._replies[to].pipe_input(command_id.encode(), encode_reply(reply), 0, headers)
 

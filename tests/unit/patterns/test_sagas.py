@@ -57,6 +57,21 @@ def test_a_refusal_of_the_first_step_takes_nothing_back() -> None:
         assert (shop.row().status, shop.sent("payments"), shop.left()) == ("cancelled", [], 0)
 
 
+def test_a_step_that_is_accepted_with_other_events_than_it_waits_for_is_seen_to_be_stuck() -> None:
+    saga = Saga("checkout", Checkout, [RESERVE, PAY, replace(SHIP, success=[Reserved])])
+    with driven(saga) as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "accepted")
+        shop.reply("shipping", SHIP_1, "accepted", events=1)
+        assert not shop.row().stuck  # the event may be on its way
+        shop.pass_time(11)
+        shop.pass_time(2)
+        row = shop.row()
+        assert row.stuck and row.steps["ship"].reason == "it was accepted, with events of which none is Reserved"
+        assert shop.told()[-1] == "StepStuck"
+        assert shop.sent("shipping") == [SHIP_1, SHIP_1]
+
+
 def test_without_an_answer_the_same_id_is_sent_again_and_then_undone() -> None:
     with driven() as shop:
         shop.send("17", Checkout("book"), "a")

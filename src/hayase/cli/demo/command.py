@@ -12,9 +12,13 @@ from rich.console import Console
 from hayase.cli.options import CommandConfig
 from hayase.core.errors import ConfigError
 
+_ORDERS, _ORDERS_MIN, _SHOP_ORDERS = 200_000, 1_000, 200
+
 
 def demo(
-    orders: Annotated[int, typer.Option(min=1_000, help="How many orders to generate.")] = 200_000,
+    orders: Annotated[
+        int | None, typer.Option(min=1, help="How many orders to generate; default: 200000, of the shop 200.")
+    ] = None,
     keep_running: Annotated[
         bool, typer.Option("--keep-running", help="Go on with a trickle of orders and a live table until Ctrl-C.")
     ] = False,
@@ -23,6 +27,9 @@ def demo(
         typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log."),
     ] = None,
     sql: Annotated[bool, typer.Option("--sql", help="Run the same job written in SQL.")] = False,
+    shop: Annotated[
+        bool, typer.Option("--shop", help="Run the shop of examples/shop instead: four services, and a saga.")
+    ] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
@@ -37,6 +44,10 @@ def demo(
     Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
     differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
 
+    With --shop, orders, payments, stock and shipping run as four applications in one Spark, and customers send random
+    orders and cancellations. At the end it proves from the topics of events that every order was shipped and paid once,
+    or cancelled with goods and money back; the exit code is 1 if not.
+
     For example:
 
         hayase demo
@@ -44,6 +55,8 @@ def demo(
         hayase demo --orders 1000000 --dir /tmp/demo
 
         hayase demo --sql
+
+        hayase demo --shop --orders 500
 
         hayase demo --keep-running
 
@@ -56,9 +69,21 @@ def demo(
         raise ConfigError(
             "OPTIONS_EXCLUDE", "--sql runs to the end of the input, --keep-running does not: give one of the two"
         )
-    options = DemoOptions(
-        orders, (folder or _default_folder()).expanduser().absolute(), kafka, keep_running, command_config
-    )
+    place = (folder or _default_folder()).expanduser().absolute()
+    if shop:
+        from hayase.cli.demo.shop_run import run_shop_demo
+
+        if sql or keep_running or kafka is not None or command_config is not None:
+            raise ConfigError(
+                "OPTIONS_EXCLUDE",
+                "--shop runs to its end on the embedded log: leave out --sql, --keep-running, --kafka and "
+                "--command-config",
+            )
+        raise typer.Exit(run_shop_demo(_SHOP_ORDERS if orders is None else orders, place, Console()))
+    orders = _ORDERS if orders is None else orders
+    if orders < _ORDERS_MIN:
+        raise typer.BadParameter(f"{orders} is too few to compare; give {_ORDERS_MIN} or more", param_hint="--orders")
+    options = DemoOptions(orders, place, kafka, keep_running, command_config)
     raise typer.Exit((run_sql_demo if sql else run_demo)(options, Console()))
 
 

@@ -1,4 +1,4 @@
-"""The demo's application: `examples/ecommerce.py` or `.sql`, from the checkout or as it was packed into the wheel."""
+"""The demo's applications: `examples/ecommerce.py`, `.sql` and `shop`, from the checkout or packed into the wheel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def example_file(name: str = "ecommerce.py") -> Path:
         ConfigError: `EXAMPLE_NOT_FOUND`.
     """
     package = Path(hayase.__file__).parent
-    places = (Path(__file__).with_name(name), package.parents[1] / "examples" / name)
+    places = (Path(__file__).parent / name, package.parents[1] / "examples" / name)
     for place in places:
         if place.is_file():
             return place

@@ -43,6 +43,8 @@ class SagaMachine:
             return
         outcome = outcome_of(step, command, answer)
         if outcome is None:
+            if answer.kind == "reply" and row.status == "acting" and command.number == row.attempt:
+                row.accepted = True
             return
         if command.undo:
             self._undo_answered(step, row, command, outcome, answer.reason)
@@ -56,6 +58,11 @@ class SagaMachine:
             row.due_ms = 0
         elif row.sends_at:
             self._send(step, row)
+        elif row.accepted:
+            expected = ", ".join(each.__name__ for each in (*step.success, *step.refusal))
+            reason = f"it was accepted, with events of which none is {expected}"
+            self._tell("StepStuck", name, reason)
+            self._again(step, row, reason)
         else:
             self._tell("StepTimedOut", name)
             self._again(step, row, "no answer in time")
@@ -116,14 +123,14 @@ class SagaMachine:
         elif row.status != "acting" or command.number != row.attempt:
             return  # a repeat of what is known
         elif outcome == "success":
-            row.status, row.due_ms, row.reason = "done", 0, ""
+            row.status, row.due_ms, row.reason, row.accepted = "done", 0, "", False
             self._tell("StepSucceeded", step.name)
             self._advance()
         elif outcome == "unknown":
             self._again(step, row, reason)
         elif self._definition.behind_pivot(step.name) or (step.retries.refused and row.tries <= step.retries.times):
             self._tell("StepRefused", step.name, reason)
-            row.attempt, row.sent, row.reason = row.attempt + 1, False, reason
+            row.attempt, row.sent, row.reason, row.accepted = row.attempt + 1, False, reason, False
             self._pause(step, row)
         else:
             self._refused(step, row, reason)

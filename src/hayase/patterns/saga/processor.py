@@ -44,9 +44,9 @@ _MAX_BYTES = 900_000
 _REPORTED = {"Started": "started", "Completed": "completed", "Cancelled": "cancelled", "Undoing": "undoing"}
 _COUNTED = (
     *_REPORTED.values(),
-    *("command", "timer", "timed-out", "late-success", "unknown-answer", "invalid", "cannot-send"),
+    *("command", "timer", "timed-out", "stuck", "late-success", "unknown-answer", "invalid", "cannot-send"),
 )
-_COUNTED_STEPS = {"StepTimedOut": "timed-out", "StepSucceededLate": "late-success"}
+_COUNTED_STEPS = {"StepTimedOut": "timed-out", "StepStuck": "stuck", "StepSucceededLate": "late-success"}
 Forwarded = Record[bytes, Outgoing]
 
 

@@ -27,6 +27,7 @@ class StepRow(msgspec.Struct):
         sends_at: the timer sends the command; otherwise it means that no answer came in time.
         due_ms: when its timer fires; 0: it has none.
         reason: why it was refused or tried again, last.
+        accepted: the action of this attempt was accepted, with events, and none that the step waits for has come.
     """
 
     status: StepStatus = "waiting"
@@ -37,6 +38,7 @@ class StepRow(msgspec.Struct):
     sends_at: bool = False
     due_ms: int = 0
     reason: str = ""
+    accepted: bool = False
 
 
 class SagaRow(msgspec.Struct):
@@ -70,6 +72,11 @@ class SagaRow(msgspec.Struct):
     def tries(self) -> int:
         """How often the command that is under way longest was sent: many mean that the saga is stuck."""
         return max((step.tries for step in self.steps.values() if step.status in ("acting", "undoing")), default=0)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether an action was sent again, and was accepted with other events than its step waits for."""
+        return any(step.status == "acting" and step.accepted and step.tries > 1 for step in self.steps.values())
 
 
 class SagaRowSerde(Serde[SagaRow]):

@@ -12,6 +12,7 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
 from hayase.patterns.aggregate_processor import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import AggregateCommand, CommandTarget, check_aggregate_id
+from hayase.patterns.relations import check_relations
 from hayase.patterns.saga.answers import AnswerReader
 from hayase.patterns.saga.definition import D, SagaDefinition, Steps, answer_types, definition_of
 from hayase.patterns.saga.processor import SagaSupplier
@@ -115,6 +116,7 @@ class Saga(CommandTarget[Any], Generic[D]):
         Raises:
             TopologyError: the topology has a saga, an aggregate, a topic or a store of that name.
         """
+        builder.check_at_build(check_relations)
         raw, name = Serdes.bytes(), self.name
         commands: Consumed[Any, Any] = Consumed.with_(
             raw, raw, wall_clock_timestamp(), reset="earliest", name=f"{name}-commands-source"

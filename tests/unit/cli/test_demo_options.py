@@ -1,0 +1,17 @@
+"""Options of `hayase demo` that do not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from hayase.cli.main import run_cli
+
+
+def test_the_shop_takes_no_options_of_the_other_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["demo", "--shop", "--sql"]) == 1
+    assert "--shop runs to its end on the embedded log: leave out --sql" in capsys.readouterr().err
+
+
+def test_too_few_orders_to_compare_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["demo", "--orders", "10"]) == 2
+    assert "10 is too few to compare; give 1000 or more" in capsys.readouterr().err
