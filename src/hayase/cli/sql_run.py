@@ -99,6 +99,8 @@ def registry_with(places: list[str]) -> FunctionRegistry:
 
 
 def _show(program: SqlProgram) -> None:
+    for warning in program.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     reset = program.engine.settings.get("auto.offset.reset", "latest")
     typer.echo(
         f"{len(program.queries)} queries of {program.runtime.config.application_id}; those without a position begin at "
