@@ -18,7 +18,7 @@ from hayase.cli.options import (
     log_settings,
     read_settings,
 )
-from hayase.cli.sql_run import registry_with, run
+from hayase.cli.sql_run import Functions, registry_with, run
 from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
@@ -46,10 +46,7 @@ def run_server(
     queries_file: Annotated[
         Path | None, typer.Option("--queries-file", metavar="FILE.sql", help="As `hayase sql run FILE.sql`.")
     ] = None,
-    functions: Annotated[
-        list[str] | None,
-        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
-    ] = None,
+    functions: Functions = None,
     config: Config = None,
     config_file: ConfigFile = None,
     log_dir: LogDir = None,

@@ -26,16 +26,18 @@ from hayase.core.logs import configure_logging
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.variables import Variables
 
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
+]
+
 
 def run(
     script: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements of ksqlDB's SQL.")],
     define: Annotated[
         list[str] | None, typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable, for ${NAME}.")
     ] = None,
-    functions: Annotated[
-        list[str] | None,
-        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
-    ] = None,
+    functions: Functions = None,
     config: Config = None,
     config_file: ConfigFile = None,
     to_end: Annotated[bool, typer.Option("--to-end", help="Process what is in the topics now, then stop.")] = False,
