@@ -139,7 +139,7 @@ def test_insert_values_makes_one_record(engine: SqlEngine) -> None:
         ("INSERT INTO nope VALUES (1);", "Cannot insert values into an unknown stream/table: `NOPE`"),
         ("INSERT INTO s VALUES (1);", "Expected number columns and values to match: 2, 1"),
         ("INSERT INTO s VALUES (1, v);", "VALUES column 'V' cannot be resolved."),
-        ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist."),
+        ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist. The columns of `S` are `K`, "),
         ("INSERT INTO s (k, ROWOFFSET) VALUES (1, 2);", "Inserting into column `ROWOFFSET` is not allowed."),
         ("INSERT INTO s VALUES (1, 1 / 0);", "Failed to insert values: Expected type INTEGER for field `V`"),
         ("INSERT INTO s VALUES (1, 'many');", "Expected type INTEGER for field `V`"),
