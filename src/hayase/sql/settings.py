@@ -117,7 +117,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.logging.processing.topic.partitions": _honoured("1", "partitions of that topic"),
     "ksql.logging.processing.topic.replication.factor": _honoured("1", "copies of its partitions"),
     "ksql.runtime.feature.shared.enabled": _accepted("false", "all queries of a script share one runtime"),
-    "ksql.extension.dir": _refused("functions are Python modules, not jars; name them in the settings of Hayase"),
+    "ksql.extension.dir": _refused("functions are Python modules, not jars; name them with --functions"),
     "ksql.security.extension.class": _refused("Java classes cannot be loaded"),
     "ksql.udfs.enabled": _accepted("true", "functions of modules are on where modules are named"),
     **{
