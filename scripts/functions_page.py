@@ -22,7 +22,8 @@ Made by `scripts/functions_page.py` from the declarations in
 [`hayase.sql.functions`](../../src/hayase/sql/functions); the results of the examples are computed, and shown as JSON.
 
 Names are written in any case. `T`, `K` and `V` are any types, the same wherever they stand in a signature; `…` after a
-type means any number of such arguments; `UNIT` is `DAYS`, `HOURS`, `MINUTES`, `SECONDS` or `MILLISECONDS`, without
+type means any number of such arguments; `ANY` is any type; a result `?` has a type that depends on the arguments, such
+as a DECIMAL of more digits; `UNIT` is `DAYS`, `HOURS`, `MINUTES`, `SECONDS` or `MILLISECONDS`, without
 quotes; a lambda is written `(x, y) => x + y`. An argument becomes a wider type if need be: INT, BIGINT, DECIMAL,
 DOUBLE, and text becomes a date or time. Unless a function says otherwise, a null argument gives null. What a function
 refuses, such as a text that is no date, gives null too, and a record in the processing log.

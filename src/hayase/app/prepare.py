@@ -18,7 +18,7 @@ from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
-from hayase.compiler.options import compile_options, failure_policy, log_config
+from hayase.compiler.options import compile_options, failure_policy
 from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError

@@ -40,7 +40,7 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import OF_STREAMS
+from hayase.sql.settings import OF_STREAMS, check_configuration
 from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import QueryKind
 from hayase.storage.blobs import BlobStore
@@ -113,6 +113,7 @@ class SqlProgram:
 
     Attributes:
         queries: by the name of their topology in the runtime.
+        warnings: settings, of the start or of SET, that have no effect.
 
     Raises:
         ParseFailedError, StatementError: a statement is wrong, or the state of its query does not fit it any more
@@ -132,6 +133,7 @@ class SqlProgram:
         of_queries = {key: value for key, value in settings.items() if is_of_topologies(key)}
         of_runtime = {key: value for key, value in settings.items() if key not in of_sql and key not in of_queries}
         self._of_queries, self._of_runtime = of_queries, of_runtime
+        self.warnings = check_configuration(of_sql)
         statements = parse_script(script, variables)
         for parsed in statements:
             _check_allowed(parsed)
@@ -212,6 +214,7 @@ class SqlProgram:
 
     def _execute(self, parsed: ParsedStatement) -> None:
         result = self.engine.execute(parsed)
+        self.warnings += result.warnings
         for query_id in result.stopped:
             for name in [name for name, query in self.queries.items() if query.id == query_id]:
                 del self.queries[name], self._settings[name], self._statements[name]

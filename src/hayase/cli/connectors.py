@@ -16,7 +16,7 @@ from rich.table import Table
 from hayase.cli.connect import read_connector
 from hayase.cli.options import AsJson
 from hayase.connect.rest_client import RestClient, RestError, path_of
-from hayase.core.errors import HayaseError
+from hayase.core.errors import ConfigError, HayaseError
 
 connectors = typer.Typer(
     no_args_is_help=True,

@@ -29,6 +29,10 @@ DeleteRemovedStores = Annotated[
         help="Delete the rows of stores that the topology does not have any more, also of earlier changes.",
     ),
 ]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of SQL of your own; may be repeated."),
+]
 LogDir = Annotated[
     Path | None,
     typer.Option(

@@ -14,6 +14,7 @@ from hayase.cli.options import (
     BootstrapServers,
     Config,
     ConfigFile,
+    Functions,
     LogDir,
     log_settings,
     read_settings,
@@ -45,10 +46,7 @@ def run_server(
     queries_file: Annotated[
         Path | None, typer.Option("--queries-file", metavar="FILE.sql", help="As `hayase sql run FILE.sql`.")
     ] = None,
-    functions: Annotated[
-        list[str] | None,
-        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
-    ] = None,
+    functions: Functions = None,
     config: Config = None,
     config_file: ConfigFile = None,
     log_dir: LogDir = None,

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from hayase.cli.functions import registry_with
 from hayase.cli.migrate.command import migrate
-from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.options import Config, ConfigFile, Functions, read_settings
 from hayase.cli.sql.output import OutputFormat
 from hayase.cli.sql_run import run
 from hayase.core.errors import ConfigError
+from hayase.sql.functions.registry import FunctionRegistry
 from hayase.testing.sql.directives import SqlTest, failure_of, files_in, tests_of
 from hayase.testing.sql.json_test import problem_of, read_json_test
 
@@ -91,6 +93,7 @@ def run_tests(
         bool,
         typer.Option("--json", help="The paths are ksql-test-runner's: statements, inputs (if any), outputs."),
     ] = False,
+    functions: Functions = None,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -109,28 +112,31 @@ def run_tests(
 
         hayase sql test shop_test.sql --filter refunds -c ksql.persistence.default.format.value=JSON
 
+        hayase sql test shop_test.sql --functions functions.py
+
         hayase sql test --json shop.sql input.json output.json
     """
+    registry = registry_with(functions or [])
     if of_json:
-        _run_json(paths, read_settings(config, config_file))
+        _run_json(paths, read_settings(config, config_file), registry)
         return
     selected = list(_selected(paths, name_filter))
     if not selected:
         raise ConfigError("NO_TESTS", f"no test has {name_filter!r} in its name; leave --filter out to run all")
-    failed = _run(selected, read_settings(config, config_file))
+    failed = _run(selected, read_settings(config, config_file), registry)
     typer.echo(f"{len(selected) - failed} passed, {failed} failed")
     if failed:
         raise typer.Exit(1)
 
 
-def _run_json(paths: Sequence[Path], settings: Mapping[str, object]) -> None:
+def _run_json(paths: Sequence[Path], settings: Mapping[str, object], functions: FunctionRegistry) -> None:
     if len(paths) not in (2, 3):
         raise ConfigError(
             "WRONG_ARGUMENTS",
             f"--json takes the files of statements, inputs (if any) and outputs, not {len(paths)} paths",
         )
     statements, *inputs, outputs = paths
-    problem = problem_of(read_json_test(statements, inputs[0] if inputs else None, outputs), settings)
+    problem = problem_of(read_json_test(statements, inputs[0] if inputs else None, outputs), settings, functions)
     typer.echo("Test passed!" if problem is None else f"FAILED  {problem}")
     if problem is not None:
         raise typer.Exit(1)
@@ -144,11 +150,11 @@ def _selected(paths: Sequence[Path], name_filter: str | None) -> Iterator[SqlTes
                     yield each
 
 
-def _run(tests: Sequence[SqlTest], settings: Mapping[str, object]) -> int:
+def _run(tests: Sequence[SqlTest], settings: Mapping[str, object], functions: FunctionRegistry) -> int:
     """How many fail; each is printed when it has run."""
     failed = 0
     for each in tests:
-        problem = failure_of(each, settings)
+        problem = failure_of(each, settings, functions)
         if problem is None:
             typer.echo(f"ok      {each.file}: {each.name}")
         else:

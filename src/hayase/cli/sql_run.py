@@ -17,6 +17,7 @@ from hayase.cli.options import (
     BootstrapServers,
     Config,
     ConfigFile,
+    Functions,
     LogDir,
     log_settings,
     read_settings,
@@ -31,10 +32,7 @@ def run(
     define: Annotated[
         list[str] | None, typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable, for ${NAME}.")
     ] = None,
-    functions: Annotated[
-        list[str] | None,
-        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
-    ] = None,
+    functions: Functions = None,
     config: Config = None,
     config_file: ConfigFile = None,
     to_end: Annotated[bool, typer.Option("--to-end", help="Process what is in the topics now, then stop.")] = False,
@@ -83,6 +81,8 @@ def run(
 
 
 def _show(program: SqlProgram) -> None:
+    for warning in program.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     reset = program.engine.settings.get("auto.offset.reset", "latest")
     typer.echo(
         f"{len(program.queries)} queries of {program.runtime.config.application_id}; those without a position begin at "

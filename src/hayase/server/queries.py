@@ -13,7 +13,6 @@ from hayase.server.push.query import PushRows, ShownTopology, begins_at, run_set
 from hayase.server.push.running import PushQueries
 from hayase.server.rows import RowStream
 from hayase.server.services import QueryServices
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.pull import NOT_FOR_PULL
 from hayase.sql.analysis.push import PushPlan, analyze_push
 from hayase.sql.analysis.steps import Filter, ReadSource, Step
@@ -22,6 +21,7 @@ from hayase.sql.ast.statements import SelectQuery
 from hayase.sql.errors import ParseFailedError, SqlError, StatementError
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.grammar.variables import Variables
+from hayase.sql.settings import is_on
 
 _SCALABLE, _TRANSIENT = "SCALABLE_PUSH_QUERY", "transient"
 PUSH_V2 = "ksql.query.push.v2.enabled"
@@ -84,7 +84,7 @@ async def start_query(
 
 
 def _select(text: str, variables: Mapping[str, str], settings: Mapping[str, object]) -> SelectQuery:
-    parsed = parse_statement(text, Variables(dict(variables) if is_true(settings, SUBSTITUTION) else {}))
+    parsed = parse_statement(text, Variables(dict(variables) if is_on(settings, SUBSTITUTION) else {}))
     if isinstance(parsed.statement, SelectQuery):
         return parsed.statement
     first = parsed.text.split(maxsplit=1)[0].upper()
@@ -105,7 +105,7 @@ def _may_be_adhoc(error: SqlError, text: str, settings: Mapping[str, object]) ->
     """Whether a query that was refused may still have an answer."""
     from hayase.server.pull.adhoc_sql import is_candidate  # duckdb is slow to import
 
-    if not is_true(settings, ADHOC):
+    if not is_on(settings, ADHOC):
         return False
     return (isinstance(error, ParseFailedError) or error.condition == NOT_FOR_PULL) and is_candidate(text)
 
@@ -140,7 +140,7 @@ def _is_scalable(plan: PushPlan, services: QueryServices, settings: Mapping[str,
     """Whether ksqlDB would run a query by its version 2: a part of what one running query writes from now on."""
     writers = services.engine.catalog.writers(plan.sources[0].name)
     return (
-        is_true(settings, PUSH_V2)
+        is_on(settings, PUSH_V2)
         and begins_at(settings) == "latest"
         and len(plan.sources) == 1
         and len(writers) == 1

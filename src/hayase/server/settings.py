@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from hayase.app.runtime_settings import is_of_topologies
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
-from hayase.sql.settings import FUNCTIONS_PREFIX, SETTINGS, STREAMS_PREFIX, plain_setting_name
+from hayase.sql.settings import FUNCTIONS_PREFIX, SETTINGS, STREAMS_PREFIX, Use, plain_setting_name
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
-_SQL_NAMES = frozenset(SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,9 @@ class ServerSettings:
             if name in OWN_SETTINGS:
                 attribute, read = OWN_SETTINGS[name]
                 values[attribute] = _read(name, value, read)
-            elif name in _SQL_NAMES or name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query.")):
+            elif name in SETTINGS and SETTINGS[name].use is Use.REFUSED:
+                raise ConfigError("REFUSED_SETTING", f"{name} cannot be set: {SETTINGS[name].meaning}", setting=name)
+            elif name in SETTINGS or name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query.")):
                 sql[plain_setting_name(name)] = value
             elif name.startswith("ksql."):
                 raise ConfigError(

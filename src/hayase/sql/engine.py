@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
 from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
@@ -342,5 +341,5 @@ def _check_enabled(statement: ast.Statement, settings: Mapping[str, object]) -> 
         "ksql.suppress.enabled": ("EMIT FINAL", isinstance(query, Query) and query.emit is Emit.FINAL),
     }
     for name, (what, is_used) in used.items():
-        if is_used and not is_true(settings, name):
+        if is_used and not is_on(settings, name):
             raise StatementError("NOT_ENABLED", f"{what}: that is off; set {name} to true to allow it")

@@ -5,14 +5,17 @@ One table drives SET, LIST PROPERTIES and the settings of a query's topology.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from hayase.core.config_table import SETTINGS as SETTINGS_OF_STREAMS
+from hayase.core.errors import ConfigError
 from hayase.sql.errors import StatementError
 from hayase.sql.setting_names import SERVER_SETTINGS
 
+_PREFIX = "ksql."
 STREAMS_PREFIX = "ksql.streams."
 FUNCTIONS_PREFIX = "ksql.functions."
 _INTERNAL = "ksql.streams.__"
@@ -74,7 +77,7 @@ SETTINGS: Mapping[str, Setting] = {
     "statestore.cache.max.bytes": _honoured(None, "the newer name of cache.max.bytes.buffering"),
     "commit.interval.ms": _honoured("2000", "how long an epoch collects records"),
     "processing.guarantee": _honoured("exactly_once_v2", "as in Kafka Streams; ksqlDB's default is at_least_once"),
-    "ksql.cast.strings.preserve.nulls": _honoured("true", "a null that is cast to STRING stays null"),
+    "ksql.cast.strings.preserve.nulls": _accepted("true", "a null that is cast to STRING is always null"),
     "ksql.create.or.replace.enabled": _honoured("true", "whether CREATE OR REPLACE is allowed"),
     "ksql.fail.on.deserialization.error": _honoured("false", "whether a record that cannot be read stops its query"),
     "ksql.fail.on.production.error": _honoured("true", "whether a record that cannot be written stops its query"),
@@ -93,7 +96,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.suppress.enabled": _honoured("true", "whether EMIT FINAL is allowed"),
     "ksql.suppress.buffer.size.bytes": _accepted("-1", "results that wait for EMIT FINAL are in the state, on disk"),
     "ksql.timestamp.throw.on.invalid": _honoured("false", "whether a bad TIMESTAMP column stops its query"),
-    "ksql.variable.substitution.enable": _honoured("true", "whether ${name} is replaced"),
+    "ksql.variable.substitution.enable": _honoured("true", "whether a server replaces ${name}; a script always does"),
     "ksql.windowed.session.key.legacy": _accepted("false", "keys of sessions are written as Kafka Streams does it"),
     "ksql.query.pull.table.scan.enabled": _honoured("true", "whether a pull query may read all rows of a table"),
     "ksql.query.pull.range.scan.enabled": _honoured("true", "whether a pull query may read a range of keys"),
@@ -114,7 +117,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.logging.processing.topic.partitions": _honoured("1", "partitions of that topic"),
     "ksql.logging.processing.topic.replication.factor": _honoured("1", "copies of its partitions"),
     "ksql.runtime.feature.shared.enabled": _accepted("false", "all queries of a script share one runtime"),
-    "ksql.extension.dir": _refused("functions are Python modules, not jars; name them in the settings of Hayase"),
+    "ksql.extension.dir": _refused("functions are Python modules, not jars; name them with --functions"),
     "ksql.security.extension.class": _refused("Java classes cannot be loaded"),
     "ksql.udfs.enabled": _accepted("true", "functions of modules are on where modules are named"),
     **{
@@ -132,12 +135,11 @@ def setting_of(name: str) -> Setting:
         StatementError: `UNKNOWN_SETTING`: ksqlDB has no such setting. `REFUSED_SETTING`: Hayase refuses it, or it
             belongs to the configuration of a server.
     """
-    found = SETTINGS.get(name.removeprefix(STREAMS_PREFIX)) or SETTINGS.get(name) or _with_prefix(name)
+    found = _find(name)
     if found is None:
         raise StatementError(
             "UNKNOWN_SETTING",
-            f"Unknown property: {name}. Settings begin with {STREAMS_PREFIX} or {FUNCTIONS_PREFIX}, or are one of "
-            f"{', '.join(sorted(each for each, setting in SETTINGS.items() if not setting.of_server))}",
+            f"Unknown property: {name}. {_advice(name)}",
         )
     if found.use is Use.REFUSED:
         raise StatementError("REFUSED_SETTING", f"{name} cannot be set: {found.meaning}")
@@ -150,10 +152,37 @@ def setting_of(name: str) -> Setting:
     return found
 
 
+def check_configuration(given: Mapping[str, object]) -> list[str]:
+    """Check the settings of ksqlDB that a program or server starts with; others are not looked at.
+
+    Returns:
+        Warnings: settings that have no effect.
+
+    Raises:
+        ConfigError: `UNKNOWN_SETTING`: ksqlDB has no such setting. `REFUSED_SETTING`: Hayase refuses it.
+    """
+    warnings: list[str] = []
+    for name in given:
+        if not name.startswith(_PREFIX):
+            continue
+        found = _find(name)
+        if found is None:
+            raise ConfigError("UNKNOWN_SETTING", f"there is no setting {name!r}; {_advice(name)}", setting=name)
+        if found.use is Use.REFUSED:
+            raise ConfigError("REFUSED_SETTING", f"{name} cannot be set: {found.meaning}", setting=name)
+        if found.use is Use.ACCEPTED:
+            warnings.append(_no_effect(name, found))
+    return warnings
+
+
 def plain_setting_name(name: str) -> str:
     """The name that counts where a setting has two: `auto.offset.reset` for `ksql.streams.auto.offset.reset`."""
     plain = name.removeprefix(STREAMS_PREFIX)
     return plain if plain in SETTINGS else name
+
+
+def _find(name: str) -> Setting | None:
+    return SETTINGS.get(name.removeprefix(STREAMS_PREFIX)) or SETTINGS.get(name) or _with_prefix(name)
 
 
 def _with_prefix(name: str) -> Setting | None:
@@ -179,7 +208,20 @@ def effective(*layers: Mapping[str, object]) -> dict[str, object]:
 def warning_of(name: str) -> str | None:
     """What to tell a user who sets something that has no effect here."""
     setting = setting_of(name)
-    return f"{name} has no effect: {setting.meaning}" if setting.use is Use.ACCEPTED else None
+    return _no_effect(name, setting) if setting.use is Use.ACCEPTED else None
+
+
+def _no_effect(name: str, setting: Setting) -> str:
+    return f"{name} has no effect: {setting.meaning}"
+
+
+def _advice(name: str) -> str:
+    near = difflib.get_close_matches(name, SETTINGS, n=1)
+    suggestion = f"Did you mean {near[0]}? " if near else ""
+    return (
+        f"{suggestion}LIST PROPERTIES shows all settings; those of queries' topologies begin with {STREAMS_PREFIX}, "
+        f"those of functions with {FUNCTIONS_PREFIX}"
+    )
 
 
 def is_on(settings: Mapping[str, object], name: str) -> bool:

@@ -137,6 +137,8 @@ def test_no_arguments_do_not_fit_a_parameter_before_a_variadic_one(registry: Fun
 def test_an_unknown_function_is_named(registry: FunctionRegistry) -> None:
     with pytest.raises(StatementError, match="Can't find any functions with the name 'WONT_FIND_ME'"):
         registry.scalar("WONT_FIND_ME", [])
+    with pytest.raises(StatementError, match=r"with the name 'GREATES'\. Did you mean GREATEST\?"):
+        registry.scalar("GREATES", [])
 
 
 def test_a_lambda_gets_the_types_of_the_items(registry: FunctionRegistry) -> None:

@@ -145,7 +145,7 @@ def _properties(listing: Listing) -> Entity:
                 "name": name,
                 "scope": "KSQL",
                 "value": None if value is None else str(value),
-                "editable": True,
+                "editable": name not in SETTINGS or SETTINGS[name].is_editable,
                 "level": "QUERY" if name in listing.overrides else "SERVER",
             }
         )

@@ -13,7 +13,6 @@ from hayase.server.row_streams import ComputedRows, ReadyRows
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
 from hayase.server.services import QueryServices
 from hayase.sql.analysis.access_path import KeyLookup
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.pull import MORE, STREAMS, USE_PUSH, PullPlan, analyze_pull
 from hayase.sql.analysis.push import PushPlan
 from hayase.sql.ast.queries import Query
@@ -21,6 +20,7 @@ from hayase.sql.engine import PersistentQuery
 from hayase.sql.errors import StatementError
 from hayase.sql.plan.kept_table import kept_table
 from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
+from hayase.sql.settings import is_on
 
 _ID_BITS = 63
 OnClose = Callable[[], None]
@@ -145,7 +145,7 @@ def _keeps(query: PersistentQuery, source: str, services: QueryServices) -> bool
 async def _start_stream(
     plan: PullPlan, services: QueryServices, settings: Mapping[str, object], on_close: OnClose
 ) -> RowStream:
-    if not is_true(settings, STREAMS):
+    if not is_on(settings, STREAMS):
         raise StatementError(
             "PULL_DISABLED", f"Pull queries on streams are disabled. Set {STREAMS}=true to enable them.{USE_PUSH}"
         )

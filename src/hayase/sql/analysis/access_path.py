@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.scopes import CANNOT
 from hayase.sql.analysis.steps import Rows
@@ -27,6 +26,7 @@ from hayase.sql.ast.expressions import (
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, WINDOWSTART
 from hayase.sql.errors import StatementError
+from hayase.sql.settings import is_on
 from hayase.sql.types.casts import caster
 from hayase.sql.types.coercion import is_time
 from hayase.sql.types.sql_types import STRING, SqlType, quoted_name
@@ -81,11 +81,6 @@ class AccessPath:
     lookups: tuple[KeyLookup, ...] | None = None
     range: KeyRange | None = None
 
-    @property
-    def is_scan(self) -> bool:
-        """Whether all rows are read."""
-        return self.lookups is None and self.range is None
-
 
 def access_path(where: Expression | None, rows: Rows, settings: Mapping[str, object], evaluate: Evaluate) -> AccessPath:
     """The way to the rows of a table.
@@ -99,7 +94,7 @@ def access_path(where: Expression | None, rows: Rows, settings: Mapping[str, obj
     Raises:
         StatementError: the condition needs a scan that is switched off, or can never find a key.
     """
-    scans = is_true(settings, TABLE_SCANS)
+    scans = is_on(settings, TABLE_SCANS)
     if where is None:
         if scans:
             return AccessPath()
@@ -187,7 +182,7 @@ def _path(
     if not ranges:
         return AccessPath(lookups=tuple(lookups))
     alone = len(disjuncts) == 1 and rows.window is None and len(rows.key) == 1
-    if alone and rows.columns[rows.key[0]] == STRING and is_true(settings, RANGE_SCANS):
+    if alone and rows.columns[rows.key[0]] == STRING and is_on(settings, RANGE_SCANS):
         return AccessPath(range=ranges[0])
     raise _needs_scan(
         f"Query requires table scan to be enabled. Table scans can be enabled by setting {TABLE_SCANS}=true."

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hayase.sql.analysis.access_path import AccessPath, access_path
 from hayase.sql.analysis.grouping import aggregate_calls
 from hayase.sql.analysis.names import column_name
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.projection import check_unique
 from hayase.sql.analysis.query import from_clause, selected_steps
 from hayase.sql.analysis.rewrite import column_refs
@@ -22,6 +21,7 @@ from hayase.sql.errors import StatementError
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.formats.columns import Column
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.settings import is_on
 from hayase.sql.types.sql_types import SqlType, quoted_name
 
 LIMITS = "ksql.query.pull.limit.clause.enabled"
@@ -112,7 +112,7 @@ def analyze_pull(
 
 
 def _check_clauses(query: Query, settings: Mapping[str, object]) -> None:
-    if not is_true(settings, ENABLED):
+    if not is_on(settings, ENABLED):
         raise StatementError("PULL_DISABLED", f"Pull queries are disabled. Set {ENABLED}=true to allow them.{USE_PUSH}")
     clauses = {
         "JOIN": isinstance(query.source, JoinRelation),
@@ -126,7 +126,7 @@ def _check_clauses(query: Query, settings: Mapping[str, object]) -> None:
             raise StatementError(NOT_FOR_PULL, f"Pull queries don't support {clause} clauses.{MORE}{USE_PUSH}")
     if query.limit is None:
         return
-    if not is_true(settings, LIMITS):
+    if not is_on(settings, LIMITS):
         raise StatementError(
             "LIMIT",
             "LIMIT clause in pull queries is currently disabled. You can enable them by setting "

@@ -12,7 +12,6 @@ from hayase.sql.analysis.joins import JoinBuilder, JoinKeys, check_sources, sour
 from hayase.sql.analysis.keys import KeyColumn, KeyRule
 from hayase.sql.analysis.names import ColumnNames, column_name
 from hayase.sql.analysis.partitioning import partition_by
-from hayase.sql.analysis.planner_settings import NEW_PLANNER, is_true
 from hayase.sql.analysis.projection import Item, Projection, check_names, check_values
 from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.scopes import Scope, ScopeSource, position
@@ -27,6 +26,9 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.settings import is_on
+
+_NEW_PLANNER = "ksql.new.query.planner.enabled"
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ def _projected(
     types = [context.typing.known(expression, rows.columns) for expression in expressions]
     selected = [(item.name, column_name(each)) for item, each in zip(items, expressions, strict=True)]
     places = rule.find(selected)
-    if is_true(context.settings, NEW_PLANNER) and rule.what == "key column":
+    if is_on(context.settings, _NEW_PLANNER) and rule.what == "key column":
         places = sorted(places)
     check_names(items, [items[place].name for place in places] if partitioned else [])
     key = tuple(Column(items[place].name, types[place]) for place in places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,7 @@ from hayase.sql.catalog.sources import WINDOW_BOUNDS, DataSource
 from hayase.sql.errors import StatementError
 
 CANNOT = "can_not".replace("_", " ").capitalize()
-"""ksqlDB's spelling in some of its messages."""
+"""Two words, as some of ksqlDB's messages have it; `make lint` refuses that spelling in prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Scope:
                 return ref
             if self._is_bound(ref):
                 return replace(ref, source=None)
-            raise _unresolved(ref, f"{ref.source}.{ref.name}", clause)
+            raise self._unresolved(ref, f"{ref.source}.{ref.name}", clause)
         owners = [source for source in self.sources if ref.name in _visible(source)]
         if len(owners) > 1:
             names = [f"{owner.alias}.{ref.name}" for owner in owners]
@@ -115,10 +116,19 @@ class Scope:
             return ref
         if self._is_bound(ref):
             return ref
-        raise _unresolved(ref, ref.name, clause)
+        raise self._unresolved(ref, ref.name, clause)
 
     def _is_bound(self, ref: ColumnRef) -> bool:
         return ref.name in WINDOW_BOUNDS and self.windowed_aggregation and not self.is_join
+
+    def _unresolved(self, ref: ColumnRef, text: str, clause: str) -> StatementError:
+        message = f"{position(ref.location)}{clause} column '{text}' cannot be resolved."
+        if clause == "PARTITION BY":
+            message += f" '{text}' must be a column in the source schema since PARTITION BY is applied on the input."
+        near = difflib.get_close_matches(ref.name, sorted(self.all_names()), n=1)
+        if near:
+            message += f"\nDid you mean '{near[0]}'?"
+        return StatementError("UNKNOWN_COLUMN", message, location=ref.location)
 
     def flatten(self, expression: Expression) -> Expression:
         """A qualified expression over the rows of the plan."""
@@ -138,10 +148,3 @@ def position(location: Location | None) -> str:
 
 def _visible(source: ScopeSource) -> Collection[str]:
     return {**source.source.columns, **source.source.pseudo_columns}.keys()
-
-
-def _unresolved(ref: ColumnRef, text: str, clause: str) -> StatementError:
-    message = f"{position(ref.location)}{clause} column '{text}' cannot be resolved."
-    if clause == "PARTITION BY":
-        message += f" '{text}' must be a column in the source schema since PARTITION BY is applied on the input."
-    return StatementError("UNKNOWN_COLUMN", message, location=ref.location)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 DELIMITER = "delimiter"
 """Property of DELIMITED: one character, `SPACE` or `TAB`."""
@@ -34,8 +34,3 @@ class FormatInfo:
     def property(self, name: str) -> str | None:
         """The value of a property, `None` if it was not given."""
         return dict(self.properties).get(name)
-
-    def with_property(self, name: str, value: str | None) -> FormatInfo:
-        """The format with a property set; `None` takes it away."""
-        changed = {**dict(self.properties), name: value}
-        return replace(self, properties=tuple(sorted((key, text) for key, text in changed.items() if text is not None)))

@@ -25,7 +25,7 @@ _UNWRAPPED: dict[Side, str] = {"key": "ROWKEY", "value": "ROWVAL"}
 
 
 @dataclass(frozen=True, slots=True)
-class InferredColumns:
+class SchemaColumns:
     """Columns of a schema of a registry.
 
     Attributes:
@@ -44,7 +44,7 @@ def subject_of(topic: str, side: Side) -> str:
     return f"{topic}-{side}"
 
 
-def infer_columns(format_: FormatInfo, side: Side, topic: str, registry: SchemaRegistry) -> InferredColumns:
+def infer_columns(format_: FormatInfo, side: Side, topic: str, registry: SchemaRegistry) -> SchemaColumns:
     """The columns of the newest schema of a topic, or of the schema whose id the format has.
 
     Names are upper-cased, unless the schema was asked for by its id. An only column that is not wrapped is `ROWKEY` or
@@ -84,14 +84,14 @@ def infer_columns(format_: FormatInfo, side: Side, topic: str, registry: SchemaR
         )
     type_ = type_ if by_id else _upper_cased(type_)
     if not wraps_single(format_, side):
-        return InferredColumns((Column(_UNWRAPPED[side], type_),), schema_id, schema)
+        return SchemaColumns((Column(_UNWRAPPED[side], type_),), schema_id, schema)
     if not isinstance(type_, sql.StructType):
         raise StatementError(
             "SCHEMA_NOT_WRAPPED",
             "Schema returned from schema registry is anonymous type. To use this schema with ksqlDB, set "
             "'WRAP_SINGLE_VALUE=false' in the WITH clause properties.",
         )
-    return InferredColumns(tuple(Column(name, each) for name, each in type_.fields), schema_id, schema)
+    return SchemaColumns(tuple(Column(name, each) for name, each in type_.fields), schema_id, schema)
 
 
 def schema_to_register(format_: FormatInfo, side: Side, columns: Sequence[Column]) -> RegistrySchema:

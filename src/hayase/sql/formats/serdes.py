@@ -27,9 +27,7 @@ from hayase.sql.formats.packing import packed_forms
 from hayase.sql.formats.payload import NoColumns, PayloadCodec
 from hayase.sql.formats.protobuf_format import PlainProtobufPayload, ProtobufPayload
 from hayase.sql.formats.row_columns import RowByRowCodec, column_schema, key_column_schema
-
-_WRAPS_ALWAYS = {"PROTOBUF", "PROTOBUF_NOSR"}
-_WRAPS_NEVER = {"DELIMITED", "KAFKA"}
+from hayase.sql.formats.support import FORMATS
 
 
 def key_serde(
@@ -58,10 +56,9 @@ def wraps_single(format_: FormatInfo, side: Side) -> bool:
 
     Without a wish, keys are bare and values are wrapped.
     """
-    if format_.name in _WRAPS_ALWAYS:
-        return True
-    if format_.name in _WRAPS_NEVER:
-        return False
+    support = FORMATS[format_.name]
+    if support.wrap != support.unwrap:
+        return support.wrap
     return side == "value" if format_.wrap is None else format_.wrap
 
 
@@ -173,7 +170,7 @@ def _needed(format_: FormatInfo, registry: SchemaRegistry | None) -> SchemaRegis
     if registry is None:
         raise ConfigError(
             "MISSING_SETTING",
-            f"the format {format_.name} needs a schema registry; set schema.registry.url",
+            f"the format {format_.name} needs a schema registry; set ksql.schema.registry.url",
             setting="schema.registry.url",
         )
     return registry
@@ -206,5 +203,8 @@ def _payload(
             return ProtobufPayload(format_, columns, side=side, topic=topic, registry=known)
         case "PROTOBUF_NOSR" if columns or side == "value":
             return PlainProtobufPayload(format_, columns)
-        case _:
+        case "NONE":
             return NoColumns()
+        case _ if not columns:
+            return NoColumns()
+    raise AssertionError(f"the format {format_.name} has no payload")

@@ -14,6 +14,7 @@ default_registry().scalar("lpad", [STRING, INTEGER, STRING])
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,7 +112,9 @@ class FunctionRegistry:
         """The overloads of a name, in the order in which they were added; a `StatementError` if there is none."""
         overloads = self._overloads.get(name.upper())
         if not overloads:
-            raise StatementError("UNKNOWN_FUNCTION", f"Can't find any functions with the name '{name}'")
+            near = difflib.get_close_matches(name.upper(), self.names(), n=1)
+            hint = f"Did you mean {near[0]}?" if near else "LIST FUNCTIONS shows all"
+            raise StatementError("UNKNOWN_FUNCTION", f"Can't find any functions with the name '{name}'. {hint}")
         return tuple(overloads)
 
     def kind(self, name: str) -> FunctionKind | None:

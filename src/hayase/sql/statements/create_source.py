@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hayase.sql.analysis.declared_columns import DeclaredColumns, declared_columns
 from hayase.sql.analysis.formats import checked_formats, source_formats
-from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.steps import ReadSource, Rows
 from hayase.sql.analysis.timestamps import check_timestamp_column
 from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
@@ -20,6 +19,7 @@ from hayase.sql.ast.statements import CreateSource, SourceKind
 from hayase.sql.catalog.catalog import kind_text
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
+from hayase.sql.settings import is_on
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.inferred_columns import register_if_absent, with_inferred
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
@@ -54,7 +54,7 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
     register_if_absent(source, execution)
     execution.catalog.put(source)
     started: tuple[PersistentQuery, ...] = ()
-    if source.is_source and source.is_table and is_true(execution.settings, _MATERIALIZE):
+    if source.is_source and source.is_table and is_on(execution.settings, _MATERIALIZE):
         started = (_kept_table(source, execution),)
     return StatementResult(f"{kind} created", started)
 

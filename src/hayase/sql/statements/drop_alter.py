@@ -6,7 +6,8 @@ from hayase.sql.analysis.declared_columns import declared_columns
 from hayase.sql.analysis.formats import checked_formats
 from hayase.sql.analysis.with_properties import WithProperties
 from hayase.sql.ast.statements import AlterSource, DropSource
-from hayase.sql.catalog.catalog import did_you_mean, kind_text
+from hayase.sql.catalog.catalog import Catalog, did_you_mean, kind_text
+from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.results import StatementResult
@@ -20,20 +21,9 @@ def drop_source(statement: DropSource, execution: Execution) -> StatementResult:
         StatementError: there is none, or others need it.
     """
     catalog = execution.catalog
-    source = catalog.find(statement.name)
-    if source is None:
-        if statement.if_exists:
-            return StatementResult(f"Source {statement.name} does not exist.")
-        raise StatementError(
-            "UNKNOWN_SOURCE",
-            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
-            location=statement.location,
-        )
-    if source.kind is not statement.kind:
-        raise StatementError(
-            "WRONG_KIND",
-            f"Incompatible data source type is {source.kind.value}, but statement was DROP {statement.kind.value}",
-        )
+    if statement.if_exists and catalog.find(statement.name) is None:
+        return StatementResult(f"Source {statement.name} does not exist.")
+    source = _source_of(statement, "DROP", catalog)
     if source.is_source and statement.delete_topic:
         raise StatementError("READ_ONLY_SOURCE", f"Cannot delete topic for read-only source: {source.name}")
     own = catalog.own_query(source.name)
@@ -45,6 +35,22 @@ def drop_source(statement: DropSource, execution: Execution) -> StatementResult:
     if statement.delete_topic:
         execution.to_delete.append(source.topic)
     return StatementResult(f"Source {quoted_name(source.name)} (topic: {source.topic}) was dropped.", stopped=stopped)
+
+
+def _source_of(statement: DropSource | AlterSource, verb: str, catalog: Catalog) -> DataSource:
+    source = catalog.find(statement.name)
+    if source is None:
+        raise StatementError(
+            "UNKNOWN_SOURCE",
+            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
+            location=statement.location,
+        )
+    if source.kind is not statement.kind:
+        raise StatementError(
+            "WRONG_KIND",
+            f"Incompatible data source type is {source.kind.value}, but statement was {verb} {statement.kind.value}",
+        )
+    return source
 
 
 def _check_unused(name: str, own: str | None, execution: Execution) -> None:
@@ -74,18 +80,7 @@ def alter_source(statement: AlterSource, execution: Execution) -> StatementResul
         StatementError: there is none, or it cannot be altered.
     """
     catalog = execution.catalog
-    source = catalog.find(statement.name)
-    if source is None:
-        raise StatementError(
-            "UNKNOWN_SOURCE",
-            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
-            location=statement.location,
-        )
-    if source.kind is not statement.kind:
-        raise StatementError(
-            "WRONG_KIND",
-            f"Incompatible data source type is {source.kind.value}, but statement was ALTER {statement.kind.value}",
-        )
+    source = _source_of(statement, "ALTER", catalog)
     kind = source.kind.value.lower()
     if source.from_query:
         raise StatementError("CANNOT_ALTER", "ALTER command is not supported for CREATE ... AS statements.")

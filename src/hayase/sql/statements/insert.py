@@ -138,7 +138,11 @@ def _names(statement: InsertValues, target: DataSource) -> tuple[str, ...]:
         if name in (ROWPARTITION, ROWOFFSET):
             raise StatementError("INVALID_INSERT", f"Inserting into column {quoted_name(name)} is not allowed.")
         if name not in target.columns and name != ROWTIME:
-            raise StatementError("UNKNOWN_COLUMN", f"Column name {quoted_name(name)} does not exist.")
+            raise StatementError(
+                "UNKNOWN_COLUMN",
+                f"Column name {quoted_name(name)} does not exist. The columns of {quoted_name(target.name)} are "
+                f"{', '.join(map(quoted_name, target.columns))}, and {ROWTIME}",
+            )
     missing = [column.name for column in target.key if column.name not in names]
     if missing and target.is_table:
         raise StatementError(

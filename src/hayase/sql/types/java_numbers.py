@@ -10,7 +10,6 @@ _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOATING = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?", re.ASCII)
 _NAMED = {"NaN": math.nan, "Infinity": math.inf}
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_EXPONENT_MAX = 2**31
 
 
 def double_text(value: float) -> str:

@@ -39,6 +39,7 @@ def engine() -> SqlEngine:
         ("CREATE STREAM x AS SELECT k FROM s;", "The projection contains no value columns."),
         ("CREATE STREAM x AS SELECT k, v, v FROM s;", "Duplicate value columns found in schema: `V` INTEGER"),
         ("CREATE STREAM x AS SELECT k, nope FROM s;", "SELECT column 'NOPE' cannot be resolved."),
+        ("CREATE STREAM x AS SELECT k, rowtimes FROM s;", "cannot be resolved.\nDid you mean 'ROWTIME'?"),
         ("CREATE STREAM x AS SELECT k, y.v FROM s;", "'Y' is not a valid stream/table name or alias."),
         ("CREATE STREAM x AS SELECT k, v FROM nope;", "NOPE does not exist."),
         ("CREATE STREAM x AS SELECT k, ROWTIME FROM s;", "Reserved column name in select: `ROWTIME`."),

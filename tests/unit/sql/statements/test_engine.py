@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from hayase.core.errors import ConfigError
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
-from hayase.sql.settings import effective, streams_config
+from hayase.sql.settings import check_configuration, effective, streams_config
 from hayase.sql.statements.topics import MemoryTopics
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');"
@@ -136,7 +139,7 @@ def test_insert_values_makes_one_record(engine: SqlEngine) -> None:
         ("INSERT INTO nope VALUES (1);", "Cannot insert values into an unknown stream/table: `NOPE`"),
         ("INSERT INTO s VALUES (1);", "Expected number columns and values to match: 2, 1"),
         ("INSERT INTO s VALUES (1, v);", "VALUES column 'V' cannot be resolved."),
-        ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist."),
+        ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist. The columns of `S` are `K`, "),
         ("INSERT INTO s (k, ROWOFFSET) VALUES (1, 2);", "Inserting into column `ROWOFFSET` is not allowed."),
         ("INSERT INTO s VALUES (1, 1 / 0);", "Failed to insert values: Expected type INTEGER for field `V`"),
         ("INSERT INTO s VALUES (1, 'many');", "Expected type INTEGER for field `V`"),
@@ -213,6 +216,28 @@ def test_settings_of_a_server_and_refused_ones_cannot_be_set(engine: SqlEngine, 
     assert message in _error(engine, f"SET '{name}' = 'x';")
     rows = {row["name"]: row for row in engine.script("LIST PROPERTIES;")[0].rows}
     assert name not in rows or rows[name]["editable"] is False
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name(engine: SqlEngine) -> None:
+    assert "Did you mean ksql.suppress.enabled?" in _error(engine, "SET 'ksql.supress.enabled' = 'false';")
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "message"),
+    [
+        ("ksql.supress.enabled", "UNKNOWN_SETTING", "Did you mean ksql.suppress.enabled?"),
+        ("ksql.security.extension.class", "REFUSED_SETTING", "Java classes cannot be loaded"),
+    ],
+)
+def test_a_configuration_with_an_unknown_or_refused_setting_is_refused(name: str, condition: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        check_configuration({"commit.interval.ms": 100, name: "x"})
+    assert caught.value.condition == condition
+
+
+def test_a_configuration_names_its_settings_without_effect() -> None:
+    given = {"ksql.service.id": "shop_", "ksql.lambdas.enabled": "false", "ksql.streams.cache.max.bytes.buffering": 0}
+    assert check_configuration(given) == ["ksql.lambdas.enabled has no effect: lambdas are always allowed"]
 
 
 def test_a_setting_of_kafka_streams_that_hayase_has_not_is_taken_with_a_warning(engine: SqlEngine) -> None:

@@ -136,8 +136,8 @@ def field(text: str | None, *texts: str | None) -> int:
     return texts.index(text) + 1 if text is not None and text in texts else 0
 
 
-_INSTR = "The position of a text in another, from 1 on; 0 if none. "
-_INSTR_FROM = "The search starts at a position; at a negative one, counted from the end, it goes backwards."
+_INSTR = "The position of a text in another, from 1 on; 0 if none."
+_INSTR_FROM = " The search starts at a position; at a negative one, counted from the end, it goes backwards."
 
 
 @scalar("instr", "(STRING, STRING) -> INT", _INSTR, null_aware=True)
