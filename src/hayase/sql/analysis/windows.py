@@ -12,6 +12,8 @@ from hayase.sql.errors import StatementError
 DAY_MS = 24 * 60 * 60 * 1000
 LONGEST_MS = 100_000 * 366 * DAY_MS
 """The longest duration of a window: 100,000 years."""
+_WINDOWS_MAX = 100_000
+"""In how many hopping windows a record may be: each is a row in memory, and a result."""
 
 
 def check_window(query: Query, sources: Sequence[DataSource], *, transient: bool = False) -> None:
@@ -54,6 +56,14 @@ def _check_durations(window: Window) -> None:
         raise StatementError(
             "INVALID_WINDOW",
             f"ADVANCE BY is {window.advance_ms} ms, more than SIZE, {window.size_ms} ms; it can be at most as much",
+            location=window.location,
+        )
+    windows = 1 if window.advance_ms is None else -(-window.size_ms // window.advance_ms)
+    if windows > _WINDOWS_MAX:
+        raise StatementError(
+            "INVALID_WINDOW",
+            f"Each record would be in {windows} windows, as SIZE is {window.size_ms} ms and ADVANCE BY "
+            f"{window.advance_ms} ms; the most is {_WINDOWS_MAX}: advance by more",
             location=window.location,
         )
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hayase.sql.analysis.windows import LONGEST_MS
 from hayase.sql.ast.expressions import (
     BigintLiteral,
     BooleanLiteral,
@@ -63,6 +64,8 @@ CREATE_AS_PROPERTIES = _COMMON
 """What CREATE … AS SELECT takes."""
 INSERT_PROPERTIES = frozenset({QUERY_ID})
 """What INSERT INTO … SELECT takes."""
+_COUNT_MAX: Mapping[str, int] = {PARTITIONS: 2**31 - 1, REPLICAS: 2**15 - 1}
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _UNITS_MS = {
     "DAY": 86_400_000,
     "HOUR": 3_600_000,
@@ -189,7 +192,10 @@ def _value(name: str, literal: Expression) -> str | int | bool:
         raise StatementError("INVALID_PROPERTY", f"{name} has to be a literal", location=literal.location)
     value = literal.value
     if name in _NUMBERS:
-        return _number(name, value)
+        number = _number(name, value)
+        if name in (PARTITIONS, REPLICAS) and not 1 <= number <= _COUNT_MAX[name]:
+            raise _invalid(name, f"{number} is not from 1 to {_COUNT_MAX[name]}")
+        return number
     if name == WRAP_SINGLE_VALUE:
         if isinstance(value, bool):
             return value
@@ -197,6 +203,10 @@ def _value(name: str, literal: Expression) -> str | int | bool:
             return str(value).lower() == "true"
         raise _invalid(name, f"Expected value to be either true or false, not '{value}'")
     text = str(value)
+    if name == KAFKA_TOPIC and (text in (".", "..") or not _TOPIC_NAME.fullmatch(text)):
+        raise _invalid(
+            name, f"{text!r:.80} is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
+        )
     if name.endswith("_DELIMITER"):
         check_delimiter(name, text)
     if name in (KEY_FORMAT, VALUE_FORMAT, FORMAT) and not text.strip():
@@ -251,8 +261,8 @@ def _check_window(given: WithProperties) -> None:
             f"{kind.upper()} windows require 'WINDOW_SIZE' to be provided in the WITH clause. For example: "
             "'WINDOW_SIZE'='10 SECONDS'",
         )
-    if size is not None:
-        duration_ms(WINDOW_SIZE, size)
+    if size is not None and not 1 <= duration_ms(WINDOW_SIZE, size) <= LONGEST_MS:
+        raise _invalid(WINDOW_SIZE, f"'{size}' is not from 1 to {LONGEST_MS} milliseconds")
 
 
 def _identifier(text: str) -> str:

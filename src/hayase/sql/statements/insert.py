@@ -167,6 +167,11 @@ def _values(
             )
             raise StatementError("INVALID_INSERT", f"Failed to prepare statement: {problem}", location=ref.location)
         values[name] = _value(name, expression, types[name], execution)
+    time_ms = values.get(ROWTIME)
+    if time_ms is not None and time_ms < 0:
+        raise StatementError(
+            "INVALID_INSERT", f"Failed to insert values: ROWTIME is {time_ms}; a record's timestamp is not negative"
+        )
     return values
 
 

@@ -120,7 +120,7 @@ class SqlScript:
         file = self._folder / path
         try:
             text = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a zero character in the path
             raise StatementError("SCRIPT_NOT_READABLE", f"RUN SCRIPT {path!r}: cannot read {file}: {error}") from error
         self._depth += 1
         try:
