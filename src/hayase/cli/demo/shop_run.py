@@ -26,11 +26,11 @@ from hayase.cli.demo.folder import demo_folder
 from hayase.cli.load import load_file
 from hayase.cli.quiet import stderr_to
 from hayase.cli.trace import text_lines
-from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.dsl.builder import topology_of
+from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.patterns import cloud_events

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hayase.sql.analysis.copartitions import check_copartitioned
 from hayase.sql.analysis.formats import checked_formats, sink_formats
 from hayase.sql.analysis.query import QueryPlan, analyze_query
+from hayase.sql.analysis.steps import Step, sources_of
 from hayase.sql.analysis.timestamps import check_timestamp_column
 from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
 from hayase.sql.analysis.with_properties import (
@@ -60,12 +61,28 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
         check_upgrade(existing, source)
         before = execution.queries.get(query_id)
         if before is not None:
+            _check_same_sources(before.plan, plan.root, statement.name)
             check_query_upgrade(query_id, shapes_of(before.plan), shapes_of(query.plan))
     execution.catalog.put(source)
     execution.add_query(query, reads, own_sink=True)
     _create_topic(source.topic, properties, plan, execution)
     register_result(source, execution)
     return StatementResult(f"Created query with ID {query_id}", (query,))
+
+
+def _check_same_sources(before: Step, after: Step, name: str) -> None:
+    """State that was made from other sources is not gone on with.
+
+    Raises:
+        StatementError: `CANNOT_REPLACE`.
+    """
+    old, new = ([read.source.name for read in sources_of(plan)] for plan in (before, after))
+    if old != new:
+        raise StatementError(
+            "CANNOT_REPLACE",
+            f"Cannot upgrade data source '{name}': its query reads {', '.join(old)}, and would read {', '.join(new)} "
+            "with the state of before. DROP it first, or give the result another name",
+        )
 
 
 def planned(query: Query, sink: str, what: str, execution: Execution) -> QueryPlan:
@@ -131,4 +148,9 @@ def _create_topic(topic: str, properties: WithProperties, plan: QueryPlan, execu
 
 def _number(execution: Execution, name: str) -> int | None:
     value = execution.settings.get(name)
-    return None if value is None else int(str(value))
+    if value is None:
+        return None
+    text = str(value)
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise StatementError("INVALID_SETTING", f"{name} is {text!r}; allowed is a whole number above zero")
+    return int(text)

@@ -104,7 +104,7 @@ def test_an_assertion_on_a_topic_waits_for_it(engine: SqlEngine) -> None:
         ("TERMINATE ALL;", "needs a server"),
         ("PRINT s;", "needs a server"),
         ("ALTER SYSTEM 'auto.offset.reset' = 'earliest';", "ALTER SYSTEM is refused"),
-        ("CREATE SOURCE CONNECTOR c WITH ('a' = 'b');", "Connect is not configured"),
+        ("CREATE SOURCE CONNECTOR c WITH ('a' = 'b');", "statements about connectors need `hayase server`"),
         ("DESCRIBE nope;", "NOPE does not exist."),
         ("EXPLAIN nope;", "Query with id:NOPE does not exist"),
     ],

@@ -207,7 +207,7 @@ def test_a_setting_without_effect_says_so(engine: SqlEngine) -> None:
     ("name", "message"),
     [
         ("ksql.service.id", "Cannot override property 'ksql.service.id'"),
-        ("ksql.connect.url", "cannot be set: connectors are not configured"),
+        ("ksql.connect.url", "it belongs to the configuration that a server or program starts with"),
         ("ksql.extension.dir", "functions are Python modules, not jars"),
         ("ksql.query.nope", "Unknown property: ksql.query.nope"),
     ],
@@ -257,3 +257,19 @@ def test_the_settings_of_the_application_come_from_those_of_ksqldb() -> None:
     assert config["num.stream.threads"] == 2
     assert config["deserialization.exception.handler"] == "log_and_fail"
     assert config["auto.offset.reset"] == "latest"
+
+
+def test_a_replaced_query_does_not_go_on_with_state_of_another_source(engine: SqlEngine) -> None:
+    engine.script(
+        f"{SOURCE.replace('STREAM s', 'STREAM s1')} CREATE TABLE t AS SELECT k, SUM(v) AS n FROM s GROUP BY k;"
+    )
+    error = _error(engine, "CREATE OR REPLACE TABLE t AS SELECT k, SUM(v) AS n FROM s1 GROUP BY k;")
+    assert "its query reads S, and would read S1" in error
+
+
+@pytest.mark.parametrize("value", ["abc", "0", "-1", "1.5"])
+@pytest.mark.parametrize("name", ["ksql.sink.partitions", "ksql.sink.replicas"])
+def test_a_setting_of_sinks_that_is_no_number_is_refused(engine: SqlEngine, name: str, value: str) -> None:
+    assert "allowed is a whole number above zero" in _error(
+        engine, f"SET '{name}'='{value}'; CREATE STREAM a AS SELECT * FROM s;"
+    )
