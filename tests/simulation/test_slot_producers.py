@@ -172,6 +172,7 @@ _SCHEDULES = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("rule", _SCHEDULES)
 def test_slot_producers_exclude_a_schedule_that_doubles_an_epoch_without_the_rule(
     rule: str, bench_of: Callable[[Rules], _Bench]
