@@ -39,8 +39,6 @@ final class AvroSerde implements Serde<GenericRecord> {
     GenericDatumWriter<GenericRecord> writer = new GenericDatumWriter<>(schema);
     byte[] header = ByteBuffer.allocate(HEADER_BYTES).put((byte) 0).putInt(SCHEMA_ID).array();
     return new Serializer<>() {
-      private BinaryEncoder encoder;
-
       @Override
       public byte[] serialize(String topic, GenericRecord record) {
         if (record == null) {
@@ -49,7 +47,7 @@ final class AvroSerde implements Serde<GenericRecord> {
         try {
           ByteArrayOutputStream out = new ByteArrayOutputStream();
           out.write(header);
-          encoder = EncoderFactory.get().directBinaryEncoder(out, encoder);
+          BinaryEncoder encoder = EncoderFactory.get().directBinaryEncoder(out, null);
           writer.write(record, encoder);
           encoder.flush();
           return out.toByteArray();
@@ -64,15 +62,14 @@ final class AvroSerde implements Serde<GenericRecord> {
   public Deserializer<GenericRecord> deserializer() {
     GenericDatumReader<GenericRecord> reader = new GenericDatumReader<>(schema);
     return new Deserializer<>() {
-      private BinaryDecoder decoder;
-
       @Override
       public GenericRecord deserialize(String topic, byte[] bytes) {
         if (bytes == null) {
           return null;
         }
         try {
-          decoder = DecoderFactory.get().binaryDecoder(bytes, HEADER_BYTES, bytes.length - HEADER_BYTES, decoder);
+          BinaryDecoder decoder =
+              DecoderFactory.get().binaryDecoder(bytes, HEADER_BYTES, bytes.length - HEADER_BYTES, null);
           return reader.read(null, decoder);
         } catch (IOException | AvroRuntimeException error) {
           throw new SerializationException("no Avro of the expected schema in " + topic, error);
