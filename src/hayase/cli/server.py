@@ -145,7 +145,7 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
     from hayase.server.server import open_server
     from hayase.server.serving import serve
     from hayase.server.settings import ServerSettings
-    from hayase.server.warm_up import import_in_background
+    from hayase.server.warm_up import import_planning
 
     settings = ServerSettings.of(given)
     config = StreamsConfig(settings.runtime)
@@ -157,12 +157,12 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
         with StopRequest() as stop:
             http = serve(context)
             try:
-                context.start_queries()
-                import_in_background()
                 where = "in this process" if settings.in_process else "on Spark, which is starting"
                 typer.echo(f"listening at {http.url} for ksqlDB's clients; queries run {where}; Ctrl-C stops")
                 if context.commands.problem is not None:
                     typer.echo(f"DEGRADED: {context.commands.problem}", err=True)
+                import_planning()  # here, and not in a thread, which could not be ended with the process
+                context.start_queries()
                 while not stop.asked:
                     stop.wait(0.25)
             finally:

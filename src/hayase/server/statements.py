@@ -22,6 +22,7 @@ from hayase.server.errors import ASSERTION_FAILED, CATCH_UP_TIMEOUT, RequestErro
 from hayase.server.overrides import check_override, checked_overrides
 from hayase.server.security.users import Role, check_role
 from hayase.server.topics import PlannedTopics
+from hayase.server.warm_up import import_planning
 from hayase.sql.ast import statements as ast
 from hayase.sql.catalog.catalog import require_source
 from hayase.sql.engine import SqlEngine
@@ -36,6 +37,7 @@ _COMMANDS = (
 )  # fmt: skip
 _CONNECTORS = (ast.CreateConnector, ast.DropConnector)
 _QUERIES = (ast.SelectQuery, ast.PrintTopic)
+_PLANNED = (ast.CreateAsSelect, ast.InsertInto, ast.Explain)
 _SUBSTITUTION = "ksql.variable.substitution.enable"
 Entity = dict[str, object]
 
@@ -107,6 +109,8 @@ class StatementService:
         replaces = str({**context.engine.settings, **overrides}.get(_SUBSTITUTION, "true")).lower() == "true"
         variables = Variables(dict(request.variables) if replaces else {})
         statements = parse_script(request.text, Variables(dict(variables)))
+        if any(_is_planned(parsed.statement) for parsed in statements):
+            import_planning()
         for parsed in statements:
             if isinstance(parsed.statement, _QUERIES):
                 raise StatementFailedError(_is_a_query(parsed), parsed.text, [])
@@ -255,6 +259,11 @@ class StatementService:
             check_connector(statement, self._context.connect)
         else:
             _changes_session(statement, session, self._context)
+
+
+def _is_planned(statement: ast.Statement) -> bool:
+    """Whether a statement makes a topology."""
+    return isinstance(statement, _PLANNED) or (isinstance(statement, ast.CreateSource) and statement.is_source)
 
 
 def _failed(error: HayaseError, parsed: ParsedStatement, entities: Sequence[Entity]) -> StatementFailedError:

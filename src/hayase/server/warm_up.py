@@ -1,24 +1,31 @@
-"""Importing what the first query needs, while the server answers already."""
+"""Importing what plans and processes, once the server answers already."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import threading
 
 _MODULES = ("hayase.dsl", "hayase.sql.statements.create_as", "hayase.server.queries", "hayase.server.push.print_topic")
-"""They plan and process; the server imports them only with the first query, which would wait for them."""
-
-_DELAY_S = 1.0
-"""The first requests come before them: imports and answers share one lock of the interpreter."""
+_lock = threading.Lock()
+_imported = threading.Event()
 
 
-def import_in_background() -> None:
-    """Import them soon, in a thread; returns at once."""
-    timer = threading.Timer(_DELAY_S, _import_all)
-    timer.daemon = True
-    timer.start()
+def import_planning() -> None:
+    """Import it, or wait until another thread has; later calls cost nothing.
+
+    Every part of the server that needs it calls this first: the modules of the DSL import each other, and two threads
+    that import different ones of them at the same time get modules that are not complete.
+    """
+    if _imported.is_set():
+        return
+    with _lock:
+        for name in _MODULES:
+            importlib.import_module(name)
+        _imported.set()
 
 
-def _import_all() -> None:
-    for name in _MODULES:
-        importlib.import_module(name)
+async def planning_imported() -> None:
+    """As `import_planning`; the event loop goes on meanwhile."""
+    if not _imported.is_set():
+        await asyncio.to_thread(import_planning)

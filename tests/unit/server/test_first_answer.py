@@ -64,3 +64,34 @@ def test_info_and_ddl_are_answered_without_what_runs_queries(tmp_path: Path) -> 
     assert info["KsqlServerInfo"]["serverStatus"] == "RUNNING"
     assert created[0]["commandStatus"]["message"] == "Stream created"
     assert [stream["name"] for stream in streams[0]["streams"]] == ["S"]
+
+
+_AT_ONCE = """
+import importlib
+import threading
+
+from hayase.server.warm_up import import_planning
+
+failed, begin = [], threading.Barrier(4)
+
+def late(name):
+    begin.wait()
+    try:
+        import_planning()
+        importlib.import_module(name)
+    except ImportError as error:
+        failed.append(error)
+
+names = ("hayase.dsl.ktable", "hayase.sql.plan.build", "hayase.dsl.joins.foreign_key", "hayase.dsl.builder")
+threads = [threading.Thread(target=late, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failed, failed
+"""
+
+
+def test_threads_that_need_planning_at_once_get_whole_modules() -> None:
+    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

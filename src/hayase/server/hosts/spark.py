@@ -19,6 +19,7 @@ from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
 from hayase.server.pull.stores import AsOf
+from hayase.server.warm_up import import_planning
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 from hayase.state.stores.protocol import ByteStore
@@ -217,6 +218,7 @@ class SparkHost:
 
     def _run_work(self) -> None:
         try:
+            import_planning()
             from hayase.app.streams_runtime import StreamsRuntime
 
             self._runtime = StreamsRuntime(self._settings, recall=False)

@@ -12,6 +12,7 @@ from hayase.server.http.encodings.printed import PrintedLines
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.http.rows_response import RowsResponse, respond
+from hayase.server.warm_up import planning_imported
 from hayase.sql.errors import SqlError
 
 TEXT = "text/plain; charset=utf-8"
@@ -27,6 +28,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             statement = asked.text
             printed = asked.print_statement()
             if printed is not None:
+                await planning_imported()
                 from hayase.server.push.print_topic import start_print  # slow to import
 
                 lines = await start_print(printed, context, context.push_queries)

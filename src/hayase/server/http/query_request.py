@@ -11,6 +11,7 @@ import msgspec
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.server.rows import RowStream
+from hayase.server.warm_up import planning_imported
 from hayase.sql.ast.statements import PrintTopic
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.grammar.variables import Variables
@@ -72,6 +73,7 @@ class QueryRequest:
 
 async def start_asked(asked: QueryRequest, context: ServerContext) -> RowStream:
     """Start the query of a request; raises as `start_query`."""
+    await planning_imported()
     from hayase.server.queries import start_query  # slow to import, and not for the first answers
 
     return await start_query(

@@ -16,6 +16,7 @@ from hayase.server.http.encodings.json_values import to_json
 from hayase.server.http.errors import error_answer
 from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.rows import RowStream
+from hayase.server.warm_up import planning_imported
 from hayase.sql.errors import SqlError
 
 _DONE, _CANNOT_ACCEPT, _INTERNAL = 1000, 1003, 1011
@@ -35,6 +36,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             asked = QueryRequest.read(request, "ksql", "streamsProperties")
             printed = asked.print_statement()
             if printed is not None:
+                await planning_imported()
                 from hayase.server.push.print_topic import start_print  # slow to import
 
                 stream: RowStream = await start_print(printed, context, context.push_queries)
