@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ _STOP_S = 10.0
 _LINGER_S = 1.0
 """For answers on their way. A client that keeps an idle connection of HTTP/2 and does not read from it never closes
 it."""
+_NATIVE_END_S = 0.25
+"""The server's native threads end a moment after it. One that is still there when Python ends aborts the process."""
 _LOOK_S = 0.02
 _BACKLOG = 128
 
@@ -172,3 +175,4 @@ class AsgiThread:
         finally:
             self._server = None  # it holds the socket
             self._loop.close()
+            time.sleep(_NATIVE_END_S)

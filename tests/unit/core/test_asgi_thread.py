@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -65,3 +67,27 @@ def test_a_request_at_work_is_ended_after_its_time() -> None:
         server.close()
         assert app.ended == ["/slow"]
     assert not [each for each in threading.enumerate() if each.name == "test"]
+
+
+_ENDS = """
+import socket, time
+from hayase.core.asgi_thread import AsgiThread
+
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.5)  # while Python ends
+
+async def app(scope, receive, send): ...
+
+late, bound = Late(), socket.socket()
+bound.bind(("127.0.0.1", 0))
+server = AsgiThread(bound, "test")
+server.start(app)
+socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))).close()
+server.close()
+"""
+
+
+def test_a_process_whose_server_has_just_ended_ends_without_a_fault() -> None:
+    processes = [subprocess.Popen([sys.executable, "-c", _ENDS], stderr=subprocess.PIPE) for _ in range(8)]
+    assert [(each.wait(), each.communicate()[1]) for each in processes] == [(0, b"")] * 8
