@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from hayase.core.errors import CheckpointError, StateError
@@ -32,6 +32,7 @@ from hayase.state.environment.folders import logged_in_memory
 from hayase.state.environment.spill import EpochSpace
 from hayase.state.environment.unlogged import UnloggedStores, unlogged_folders
 from hayase.state.stores.protocol import ByteStore
+from hayase.task.bundle_result import BundleResult, EpochSteps, PreparedEpoch
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.edges import ReceivedRows
@@ -39,7 +40,7 @@ from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.task.input_merge import fetch_inputs, first_edge_offset
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.summary import BundleSummary
+from hayase.task.publication import Publication, publish
 from hayase.task.task import LivingTasks
 from hayase.task.task_context import TaskContext, WorkerServices
 
@@ -49,33 +50,12 @@ _PIECE_BYTES_MAX = 16 << 20
 """A part of a delta is cut when it grows beyond this."""
 
 
-@dataclass(slots=True)
-class BundleResult:
-    """What goes on to Spark; rows may be read from disk, until the bundle's next epoch begins."""
-
-    rows: Iterable[EdgeRow]
-    summary: BundleSummary
-
-
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """What an epoch sends."""
 
     outputs: Sequence[OutgoingBatch]
     rows: Iterable[EdgeRow]
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Wall time of each step of one epoch."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    _since: float = field(default_factory=time.perf_counter)
-
-    def done(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._since, 6)
-        self._since = now
 
 
 class BundleRunner:
@@ -157,7 +137,13 @@ class BundleRunner:
         return True
 
     def _run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
-        steps = _Steps()
+        prepared = self._prepare(record, rows)
+        (published,) = publish([prepared.publication], self._services.writer)
+        return prepared.completed(published=published)
+
+    def _prepare(self, record: EpochRecord, rows: ReceivedRows) -> PreparedEpoch:
+        """All of the epoch but its publication."""
+        steps = EpochSteps()
         self._free()
         space = self._space = EpochSpace(
             self._services.folders.spill(self._bundle.id), self._services.epoch_memory_max_bytes
@@ -173,16 +159,17 @@ class BundleRunner:
             outputs, metrics = self._process(record, rows, None, space)
             sent, adopted = _Sent(outputs.outgoing(), outputs.all_rows()), False
             steps.done("process")
-        published = self._publish(record, sent.outputs)
-        steps.done("publish")
-        reach("before_rows", bundle=self._bundle.id, epoch=record.epoch)
-        self._measure_state(metrics)
-        self._stream_times_ms.update(self._new_stream_times_ms)
-        summary = BundleSummary(
-            self._bundle.id, record.epoch, adopted, published, metrics.counts(), steps.seconds, metrics.measures(),
-            self._due(adopted=adopted),
-        )  # fmt: skip
-        return BundleResult(sent.rows, summary)
+
+        def came_through() -> None:
+            self._measure_state(metrics)
+            self._stream_times_ms.update(self._new_stream_times_ms)
+
+        services = self._services
+        marker = Marker(services.checkpoint_id, record.epoch, record.digest)
+        publication = Publication(
+            services.application_id, self._bundle.id, marker, sent.outputs, services.exactly_once, self._plan_position
+        )
+        return PreparedEpoch(publication, sent.rows, adopted, metrics, steps, self._due(adopted=adopted), came_through)
 
     def _due(self, *, adopted: bool) -> int | None:
         if not self._subtopology.timed:
@@ -209,7 +196,7 @@ class BundleRunner:
             self._space = None
 
     def _run_journalled(
-        self, record: EpochRecord, rows: ReceivedRows, space: EpochSpace, steps: _Steps
+        self, record: EpochRecord, rows: ReceivedRows, space: EpochSpace, steps: EpochSteps
     ) -> tuple[_Sent, bool, Metrics]:
         state = self._local_state()
         earlier = self._changelog.get(record.epoch)
@@ -388,22 +375,6 @@ class BundleRunner:
         self._due_ms = min(self._due_ms, context.due_ms)
         self._new_stream_times_ms[task.id] = context.meter.stream_time_ms
         context.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])
-
-    def _publish(self, record: EpochRecord, batches: Sequence[OutgoingBatch]) -> bool:
-        reach("before_publish", bundle=self._bundle.id, epoch=record.epoch)
-        published = False
-        if batches:
-            writer = self._services.writer()
-            if self._services.exactly_once:
-                marker = Marker(self._services.checkpoint_id, record.epoch, record.digest)
-                published = writer.publish_epoch(
-                    self._services.application_id, self._bundle.id, marker, batches, place=self._plan_position
-                )
-            else:
-                writer.append(batches)
-                published = True
-        reach("after_publish", bundle=self._bundle.id, epoch=record.epoch)
-        return published
 
     def _metrics(self) -> Metrics:
         return Metrics(self._services.recording_level)

@@ -1,0 +1,57 @@
+"""Publications: outputs that bundles have ready for the log, and how they get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hayase.core.failpoints import reach
+from hayase.log.protocol import EpochWriter, Marker, OutgoingBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Outputs of one bundle's epoch, to be written: what they depend on, the delta among it, is published already.
+
+    Attributes:
+        application_id: of the bundle.
+        bundle: whose outputs.
+        marker: of the epoch.
+        batches: the outputs; may be read from disk, until the bundle's next epoch begins. Empty: nothing is written.
+        exactly_once: whether a marker goes with them.
+        plan_position: of the bundle (see `EpochWriter.publish_epoch`).
+    """
+
+    application_id: str
+    bundle: str
+    marker: Marker
+    batches: Sequence[OutgoingBatch]
+    exactly_once: bool
+    plan_position: int | None = None
+
+
+def publish(publications: Sequence[Publication], writer: Callable[[], EpochWriter]) -> list[bool]:
+    """Write them one by one; for each whether it was written now: not if the log had it, or there is nothing in it.
+
+    Args:
+        publications: what bundles have ready.
+        writer: gives the process's writer; called only if there is something to write.
+
+    Raises:
+        HayaseError: see `EpochWriter.publish_epoch` and `append`; those before it in the sequence are written.
+    """
+    return [_publish(each, writer) for each in publications]
+
+
+def _publish(publication: Publication, writer: Callable[[], EpochWriter]) -> bool:
+    bundle, marker, batches = publication.bundle, publication.marker, publication.batches
+    reach("before_publish", bundle=bundle, epoch=marker.epoch)
+    written = False
+    if batches and publication.exactly_once:
+        place = publication.plan_position
+        written = writer().publish_epoch(publication.application_id, bundle, marker, batches, place=place)
+    elif batches:
+        writer().append(batches)
+        written = True
+    reach("after_publish", bundle=bundle, epoch=marker.epoch)
+    return written
