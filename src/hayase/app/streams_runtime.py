@@ -24,7 +24,7 @@ from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
-from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.log.config import log_config
@@ -265,8 +265,8 @@ class StreamsRuntime:
         Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
         that they have; new ones begin empty, and rows of those that are gone are kept, but not read, unless they are
         to be deleted: `NamedTopology.topology_changes` of what is returned tells. Internal topics that go, or are
-        written otherwise, are emptied first: the old topology goes on to the end of its input as it is then. Where the
-        new topology is refused, the old one goes on.
+        written otherwise, are emptied by the old topology first, which reads nothing else meanwhile. Where the new
+        topology is refused, the old one goes on.
 
         Args:
             name: its name.
@@ -278,11 +278,10 @@ class StreamsRuntime:
 
         Raises:
             TopologyError: `UNKNOWN_TOPOLOGY`.
-            StreamsStoppedError: the runtime has ended.
+            StreamsStoppedError: the runtime has ended; `TIMED_OUT`: the old topology was not through in time.
             CheckpointError: `PLAN_CHANGED`: it cannot go on with the state, with the reasons and what to do;
-                `OPEN_EPOCH_OF_ANOTHER_PLAN`: an epoch did not end within the timeout, or has failed;
-                `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
-            HayaseError: it cannot be started as it is.
+                `OPEN_EPOCH_OF_ANOTHER_PLAN`; `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
+            HayaseError: it cannot be started as it is, or an open epoch of the old one fails.
         """
         self._check_open()
         old_app = self.topology(name)
@@ -301,7 +300,7 @@ class StreamsRuntime:
         self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
         if started:
             try:
-                app = self._start_replacing(name, old, program, timeout)
+                app = self._start_replacing(name, timeout)
             except HayaseError:
                 with self._lock:
                     self._programs[name], self._topologies[name] = old, self._make(name, old)
@@ -549,25 +548,22 @@ class StreamsRuntime:
         else:
             app.start()
 
-    def _start_replacing(self, name: str, old: _Program, program: _Program, timeout: timedelta) -> NamedTopology:
-        """Start a topology in the place of another one, which empties its internal topics first if need be."""
-        try:
-            self._start_topology(name)
-        except CheckpointError as error:
-            if error.condition != "UNREAD_INTERNAL_RECORDS" or name in self._paused:
-                raise
-            _LOG.info("topology %s goes on to the end of its input, and is replaced then: %s", name, error)
-            with self._lock:
-                emptying = self._topologies[name] = self._make(name, old)
-            self._start_topology(name, bounded=True)
-            at_end = emptying.wait(timeout)
-            emptying.close(timeout)
-            if not at_end or emptying.error is not None:
-                raise emptying.error or error from None
-            with self._lock:
-                self._topologies[name] = self._make(name, program)
-            self._start_topology(name)
-        return self.topology(name)
+    def _start_replacing(self, name: str, timeout: timedelta) -> NamedTopology:
+        """Start a topology in the place of another one, and wait until that one has done what is left to it."""
+        self._start_topology(name)
+        app, deadline = self.topology(name), time.monotonic() + timeout.total_seconds()
+        while app.is_preceded and app.state not in _ENDS and name not in self._paused and not self._stopping.is_set():
+            if time.monotonic() > deadline:
+                app.close(timedelta(0))
+                raise StreamsStoppedError(
+                    "TIMED_OUT",
+                    f"the topology that was {name!r} before has not finished its open epoch, or read its internal "
+                    f"topics, in {timeout}; it goes on: replace it later, or give a longer timeout",
+                )
+            time.sleep(_POLL_S)
+        if app.is_preceded and app.error is not None:
+            raise app.error
+        return app
 
     def _try_to_start(self, name: str, *, bounded: bool) -> None:
         try:
