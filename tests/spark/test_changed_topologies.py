@@ -83,6 +83,8 @@ def test_an_epoch_that_failed_is_finished_by_the_old_topology_before_the_changed
     place.put("in", amounts(0, 70))
     with pytest.raises(ProcessingError, match="the file is there"):
         place.run(guarded(flag, filtered=False))
+    with pytest.raises(ProcessingError, match=r"the file is there.*It is the program before that failed"):
+        place.run(guarded(flag, filtered=True))
     flag.unlink()
     place.put("in", amounts(70, 90))
     place.run(guarded(flag, filtered=True))

@@ -12,6 +12,7 @@ from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
 from hayase.app.unread_records import DRAIN_TIMEOUT_S, not_drained
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.protocol import Log
@@ -98,6 +99,17 @@ class TopicChanges:
         if self._watch is not None:
             self._watch.take(shipped.plan.matched)
         self._asked = False
+
+    def explain(self, error: HayaseError) -> None:
+        """Say of an error that ends the application that it is the program before that failed, if it is."""
+        app = self._shipped
+        if not app.hands_over or error.condition == "UNREAD_INTERNAL_RECORDS":
+            return
+        left = f"finish epoch {app.finishes}" if app.finishes is not None else f"empty {', '.join(sorted(app.drains))}"
+        error.message += (
+            f". It is the program before that failed: it has to {left} before the one that was started goes on. If a "
+            "function of it is wrong, start the old topology with the corrected function first, then the changed one"
+        )
 
     def _has_handed_over(self) -> bool:
         control, now = self._runner.run.control, time.monotonic()

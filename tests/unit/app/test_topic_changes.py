@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from hayase.app import topic_changes
 from hayase.app.topic_changes import TopicChanges
 from hayase.app.unread_records import DRAIN_TIMEOUT_S
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import CheckpointError
+from hayase.core.errors import CheckpointError, ProcessingError
 from hayase.runtime.wire.planner_control import PlannerControl
 
 
@@ -22,8 +23,6 @@ class Emptying:
     """A run whose first program empties a topic; the planner is played here."""
 
     def __init__(self, scene: Scene, now: list[float]) -> None:
-        import dataclasses
-
         self.now = now
         self.control, self.planner = scene.control, PlannerControl(scene.folder / "control")
         self.replaced: list[Any] = []
@@ -87,3 +86,13 @@ def test_a_topic_that_is_not_emptied_in_time_is_named(emptying: Emptying) -> Non
     with pytest.raises(CheckpointError, match="'app-again-repartition' within 60 s") as raised:
         emptying.changes.due()
     assert raised.value.condition == "UNREAD_INTERNAL_RECORDS"
+
+
+def test_an_error_of_the_program_before_says_that_it_is_its(emptying: Emptying) -> None:
+    error = ProcessingError("PROCESSING_FAILED", "ValueError: no number", node="parse")
+    emptying.changes.explain(error)
+    assert "It is the program before that failed: it has to empty app-again-repartition before" in error.message
+    emptying.changes.take()
+    error = ProcessingError("PROCESSING_FAILED", "ValueError: no number", node="parse")
+    emptying.changes.explain(error)
+    assert error.message == "ValueError: no number"
