@@ -241,7 +241,7 @@ class Run:
                         for worker in self.workers:
                             worker.jobs.put(None)
                     self.workers = []
-                again = shipped.finishes is not None and not self.stop_requested
+                again = shipped.hands_over and not self.stop_requested
 
     def _query_until_end(self, lease: Any, folder: Path) -> None:
         """A query that fails for a reason that passes is replaced, as the supervisor does."""
@@ -295,7 +295,7 @@ class Run:
             epoch = planner.next_epoch(after, settle=not late)
             self.begun = True
             if epoch <= after:
-                if planner.app.finishes is not None:
+                if planner.app.hands_over and planner.held and not self.stop_requested:
                     return
                 sim.sleep(_IDLE_S)
                 continue

@@ -18,7 +18,7 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from hayase.app import checkpoint as app_checkpoint
-from hayase.app import plan_switch, prepare
+from hayase.app import edge_schemas, former_program, plan_switch, prepare
 from hayase.core.errors import HayaseError
 from hayase.log.embedded import writer as embedded_writer
 from hayase.log.embedded.writer import EmbeddedWriter
@@ -368,6 +368,7 @@ OPEN_EPOCH_IGNORED = Bug(
     "an epoch that another topology began goes on with the new one",
     _both(
         _replaced(plan_switch, "open_epoch", _constant(None)),
+        _replaced(former_program, "open_epoch", _constant(None)),
         _replaced(EpochPlanner, "_check_plan", _constant(None)),
     ),
 )
@@ -375,6 +376,16 @@ OPEN_EPOCH_IGNORED = Bug(
 
 A schedule of its own finds it.
 """
+
+UNREAD_GIVEN_UP = Bug(
+    "what is unread in an internal topic that goes or changes is left to the next program",
+    _both(
+        _replaced(prepare, "draining_program", _constant(None)),
+        _replaced(plan_switch, "check_read", _constant(None)),
+        _replaced(edge_schemas, "check_read", _constant(None)),
+    ),
+)
+"""For a program of its own, which the random worlds do not draw."""
 
 MORE_BUGS = (
     Bug("a plan that was published is in use", _replaced(app_checkpoint, "number_in_use", _published_is_in_use)),

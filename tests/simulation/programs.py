@@ -209,6 +209,34 @@ def _deleting(version: str) -> Topology:
     return builder.build()
 
 
+def _as_text(value: dict[str, Any]) -> str:
+    return json.dumps(value)
+
+
+def _of_text(value: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(value)
+    return read
+
+
+def _draining(version: str) -> Topology:
+    """Counts what goes to a key: behind a topic of its own, whose values have one serde or another, or at once."""
+    builder = StreamsBuilder()
+    stream: Any = builder.stream("in", _consumed())
+    if version == "at once":
+        around = Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="around")
+        grouped = stream.group_by(pl.col("to"), around)
+    else:
+        options = Repartitioned.as_("by-to").with_key_serde(Serdes.string())
+        stream = stream.select_key(_to, name="rekeyed")
+        if version == "as text":
+            sent = stream.map_values(_as_text, name="sent").repartition(options.with_value_serde(Serdes.string()))
+            grouped = sent.map_values(_of_text, name="read").group_by_key()
+        else:
+            grouped = stream.repartition(options.with_value_serde(Serdes.json(schema=_VALUE))).group_by_key()
+    _counted(grouped, functions=True).to_stream().to("out", _produced())
+    return builder.build()
+
+
 def _through_topic(version: str) -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("in", _consumed()).select_key(_to, name="rekeyed")
@@ -397,5 +425,14 @@ DELETING = Program(
     key_of=lambda given: given.to,
     running=True,
     deletes=True,
+)
+DRAINING = Program(
+    "a topic of its own that comes, goes and changes",
+    _draining,
+    ("through", "at once", "as text"),
+    {"in": 2},
+    key_of=lambda given: given.to,
+    running=True,
+    copied=False,
 )
 PATTERN_FROM_THE_END = Program("pattern, latest", _pattern, ("latest",), {"in": 1}, sends=passed, pattern=True)

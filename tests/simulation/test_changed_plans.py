@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.simulation.chaos import run_seed
-from tests.simulation.planted import OPEN_EPOCH_IGNORED
-from tests.simulation.programs import DELETING, PROGRAMS
+from tests.simulation.planted import OPEN_EPOCH_IGNORED, UNREAD_GIVEN_UP
+from tests.simulation.programs import DELETING, DRAINING, PROGRAMS
 from tests.simulation.scheduler import Process, Stuck
 from tests.simulation.world import Violation, World, _content, quiet_world
 
@@ -30,6 +30,12 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 def deleting(request: pytest.FixtureRequest) -> Iterator[World]:
     with quiet_world(1, DELETING, kafka=request.param == "kafka") as made:
         made.version = "second store"
+        yield made
+
+
+@pytest.fixture(params=["embedded", "kafka"])
+def draining(request: pytest.FixtureRequest) -> Iterator[World]:
+    with quiet_world(1, DRAINING, kafka=request.param == "kafka") as made:
         yield made
 
 
@@ -388,4 +394,86 @@ def test_a_worker_of_before_that_wakes_after_the_deletion_writes_nothing(deletin
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
 def test_whatever_happens_only_rows_of_removed_stores_are_deleted(seed: int) -> None:
     outcome = run_seed(seed, keep_trace=False, program=DELETING)
+    assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"
+
+
+@pytest.mark.parametrize("version", ["at once", "as text"])
+@pytest.mark.parametrize("label", ["at after_epoch_record", "at before_delta", "at after_delta", "at before_done"])
+def test_the_program_before_reads_what_it_has_sent_to_a_topic_that_goes_or_changes(
+    draining: World, version: str, label: str
+) -> None:
+    draining.start()
+    _run(draining, 5)
+    for _ in range(3):
+        draining.put()
+    _crash_at(draining, label)
+    for _ in range(5):
+        draining.put()
+    before = draining.log.ends("in")
+    draining.version = version
+    draining.start()
+    draining.run_through()
+    epochs = Epochs(draining.store.blobs())
+    of_before = [record for each in epochs.recorded() if (record := epochs.record(each)) and not record.plan_number]
+    read = {number: end for number, (_, end) in of_before[-1].ranges["in"].items()}
+    assert read != before, "the sources were held meanwhile"
+    _change(draining, "through")
+    _go_on_to_the_end(draining)
+
+
+def test_without_the_old_topology_what_is_unread_in_a_topic_that_goes_would_be_lost(draining: World) -> None:
+    """A bug that is planted, so that the schedules above and below are known to be worth something."""
+    draining.start()
+    _run(draining, 5)
+    for _ in range(3):
+        draining.put()
+    _crash_at(draining, "at after_publish")
+    draining.start()
+    draining.sim.run_until(lambda: sum(draining.log.ends("app-by-to-repartition").values()) >= 8, 120.0)
+    draining.kill()
+    draining.version = "at once"
+    with UNREAD_GIVEN_UP.plant(), pytest.raises((Violation, Stuck)):
+        _go_on_to_the_end(draining)
+
+
+def test_a_start_that_is_killed_while_a_topic_is_emptied_is_followed_by_any_other(draining: World) -> None:
+    draining.start()
+    _run(draining, 5)
+    for _ in range(3):
+        draining.put()
+    _crash_at(draining, "at after_publish")
+    for version, label in (
+        ("at once", "at before_epoch_record"), ("as text", "at before_delta"), ("at once", "at after_delta"),
+    ):  # fmt: skip
+        draining.version = version
+        draining.start()
+        draining.put()
+        _crash_at(draining, label)
+    draining.version = "as text"
+    _go_on_to_the_end(draining)
+
+
+def test_unread_records_of_a_program_that_is_gone_are_not_given_up(draining: World) -> None:
+    draining.start()
+    _run(draining, 5)
+    draining.sim.run_for(1.0)
+    for _ in range(3):
+        draining.put()
+    _crash_at(draining, "at after_done")
+    blobs = draining.store.blobs()
+    blobs.delete_below("programs/")
+    draining.version = "at once"
+    run = draining.start()
+    draining.sim.run_until(lambda: not run.alive, 120.0)
+    assert run.error is not None and run.error.condition == "UNREAD_INTERNAL_RECORDS"
+    draining.version = "through"
+    draining.start()
+    _run(draining, 1)
+    _change(draining, "at once")
+    _go_on_to_the_end(draining)
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
+def test_whatever_happens_records_of_topics_that_go_or_change_are_read(seed: int) -> None:
+    outcome = run_seed(seed, keep_trace=False, program=DRAINING)
     assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"

@@ -83,6 +83,8 @@ def test_an_epoch_that_failed_is_finished_by_the_old_topology_before_the_changed
     place.put("in", amounts(0, 70))
     with pytest.raises(ProcessingError, match="the file is there"):
         place.run(guarded(flag, filtered=False))
+    with pytest.raises(ProcessingError, match=r"the file is there.*It is the program before that failed"):
+        place.run(guarded(flag, filtered=True))
     flag.unlink()
     place.put("in", amounts(70, 90))
     place.run(guarded(flag, filtered=True))
@@ -176,3 +178,14 @@ def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_
         place.put("in", amounts(3_000, 3_500))
         wait(lambda: sum(row["n"] for row in place.last("out").values()) == 3_500, runtime)
         assert runtime.topology("counts").config.max_records_per_epoch == 100
+
+
+def test_at_a_start_the_program_before_reads_what_it_has_sent_to_a_topic_that_is_gone(place: Place) -> None:
+    topics(place, "in", "out")
+    place.put("in", amounts(0, 30))
+    place.run(through_a_topic("in", "out"))
+    place.put(f"{place.application_id}-again-repartition", amounts(30, 50))
+    place.put("in", amounts(50, 60))
+    app = place.run(without_a_topic("in", "out"))
+    assert sum(row["n"] for row in place.last("out").values()) == 60
+    assert app.store("counts").get("k0").value == {"n": len(range(0, 60, 7))}

@@ -102,6 +102,7 @@ class StreamsApp(StoreReading):
         self._run: Run | None = None
         self._runner: Runner | None = None
         self._first_slot = 0
+        self._preceded = False
         self._connectors: ProgramConnectors | None = None
         self._lease: Lease | None = None
         self._standbys: Standbys | None = None
@@ -438,6 +439,8 @@ class StreamsApp(StoreReading):
             self._standbys = standbys_of(self.config)
             if self._announced:
                 announce(shipped, self.config)
+            if shipped.hands_over:
+                run.control.request_change(True)
             runner = self._runner = self._with_connectors(self._new_runner(run, shipped, bounded=bounded), bounded)
             runner.start()
         except HayaseError as error:
@@ -473,6 +476,7 @@ class StreamsApp(StoreReading):
             delete_removed_stores=self._deletes_removed_stores, on_change=self._changed,
         )  # fmt: skip
         self._telemetry.follow(shipped, run.progress)
+        self._preceded = shipped.hands_over
         return shipped
 
     def _changed(self, difference: PlanDifference) -> None:

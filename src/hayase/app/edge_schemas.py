@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from hayase.app.unread_records import check_read
 from hayase.core.errors import CheckpointError
-from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.open_epoch import bundle_through
 from hayase.serde.evolution import Description, described, shown, unreadable
@@ -62,6 +62,16 @@ def check_edge_schemas(
     blobs.put_if_absent(_name(numbers[-1] + 1 if numbers else 0), json.dumps(now).encode())
 
 
+def unreadable_topics(
+    blobs: BlobStore, topology: Topology, compiled: Mapping[str, CompiledSubtopology]
+) -> frozenset[str]:
+    """Internal topics in which this program could not read what the one before has written."""
+    numbers = numbers_of(blobs.list(_FOLDER), _FOLDER, _DIGITS)
+    before = _decoded(blobs, max(numbers)) if numbers else {}
+    changed = {topic for topic, _ in _changes(before, _schemas_of(topology, compiled))}
+    return frozenset(changed & set(topology.internal_topics))
+
+
 def _check_open(
     record: EpochRecord,
     topic: str,
@@ -90,20 +100,9 @@ def _check_open(
 def _check_unread(
     record: EpochRecord, topic: str, reason: str, topology: Topology, plan: Plan, log: Log, *, is_open: bool
 ) -> None:
-    if topic not in topology.internal_topics:
-        return
-    ranges = record.ranges.get(topic, {})
-    partitions = [TopicPartition(topic, number) for number in range(plan.internal.get(topic, 0))]
-    ends = log.end_offsets(partitions)
-    unread = sum(max(0, ends[each] - ranges.get(each.partition, (0, 0))[0 if is_open else 1]) for each in partitions)
-    if unread:
-        raise CheckpointError(
-            "UNREAD_INTERNAL_RECORDS",
-            f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and this "
-            f"one cannot read them: {reason}. Run the old program to the end of its input once more (`hayase run "
-            "--to-end`), then this one; or start over with `hayase app reset`",
-            topic=topic,
-        )
+    if topic in topology.internal_topics:
+        count = plan.internal.get(topic, 0)
+        check_read(log, record, topic, count, f"this one cannot read them: {reason}", is_open=is_open)
 
 
 def _changes(before: EdgeSchemas, now: EdgeSchemas) -> Iterator[tuple[str, str]]:

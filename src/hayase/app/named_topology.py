@@ -51,6 +51,11 @@ class NamedTopology(StreamsApp):
         """How often it was started again after a failure."""
         return self._recovery.replaced
 
+    @property
+    def is_preceded(self) -> bool:
+        """Whether the program that ran before goes first: it finishes an open epoch, or empties internal topics."""
+        return self._preceded
+
     def run_in(self, shared: SharedQuery) -> None:
         """For the runtime: the query that runs it, once there is one."""
         self._shared = shared

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hayase.app.checkpoint import StoredPlan, fix_plan, stored_plan
+from hayase.app.unread_records import check_read
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options
@@ -22,13 +23,12 @@ from hayase.compiler.plan_matching import following, match, with_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
-from hayase.core.records import TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 from hayase.query.numbered_plans import NumberedPlan, publish_plan, read_plan, with_kept_ids
 from hayase.runtime.epochs.record_retention import superseded
-from hayase.runtime.wire.app_spec import AppSpec, check_picklable, programs
+from hayase.runtime.wire.app_spec import check_picklable
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.compiled_subtopology import CompiledSubtopology
@@ -133,24 +133,6 @@ def open_epoch(blobs: BlobStore) -> EpochRecord | None:
     epochs = Epochs(blobs)
     last = max(epochs.recorded(), default=-1)
     return epochs.record(last) if last > epochs.last_done() else None
-
-
-def program_of_open_epoch(blobs: BlobStore, fitted: FittedPlan) -> AppSpec | None:
-    """The program that began an open epoch, which it is to finish before another plan is in use.
-
-    `None` if no epoch is open, the plan is the same or cannot go on with the state anyway, or that program cannot be
-    loaded any more.
-    """
-    if fitted.difference is None or fitted.difference.refused:
-        return None
-    record = open_epoch(blobs)
-    if record is None:
-        return None
-    begun = record.checkpoint_id, record.plan_number, record.plan
-    for program in programs(blobs):
-        if (program.checkpoint_id, program.plan_number, program.plan.digest) == begun:
-            return dataclasses.replace(program, finishes=record.epoch)
-    return None
 
 
 def settle_plan(
@@ -352,18 +334,8 @@ def _check_drained(
     log: Log, record: EpochRecord | None, old: Mapping[str, Mapping[str, int]], difference: PlanDifference
 ) -> None:
     for topic in difference.renewed_internal:
-        read = record.ranges.get(topic, {}) if record is not None else {}
         count = old.get("internal", {}).get(topic, 0)
-        ends = log.end_offsets([TopicPartition(topic, number) for number in range(count)])
-        unread = sum(max(0, end - read.get(each.partition, (0, 0))[1]) for each, end in ends.items())
-        if unread:
-            raise CheckpointError(
-                "UNREAD_INTERNAL_RECORDS",
-                f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and it "
-                "is gone, or has another meaning, in this one. Run the old program to the end of its input once more "
-                "(`hayase run --to-end`), then this one; or start over with `hayase app reset`",
-                topic=topic,
-            )
+        check_read(log, record, topic, count, "it is gone, or has another meaning, in this one")
 
 
 def _say(application_id: str, number: int, difference: PlanDifference) -> None:

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from hayase.app.checkpoint import checkpoint_id_of, stored_plan
-from hayase.app.edge_schemas import check_edge_schemas
+from hayase.app.edge_schemas import check_edge_schemas, unreadable_topics
+from hayase.app.former_program import draining_program, program_of_open_epoch
 from hayase.app.migration import finish_migration
-from hayase.app.plan_switch import fit_plan, program_of_open_epoch, settle_plan
+from hayase.app.plan_switch import FittedPlan, fit_plan, settle_plan
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
@@ -63,8 +64,8 @@ def prepare(
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
 
-    Where an epoch is open that another topology began, it is that one's, and only finishes the epoch
-    (`AppSpec.finishes`): prepare again then.
+    Where something is left to the program of before, an open epoch of another topology (`AppSpec.finishes`) or records
+    of internal topics (`AppSpec.drains`), it is that one's (`AppSpec.hands_over`): prepare again when that is done.
 
     Internal topics and the plan in the checkpoint are made if need be.
 
@@ -117,17 +118,13 @@ def prepare(
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
-        begun = program_of_open_epoch(blobs, fitted)
-        if begun is not None:
-            _LOG.warning(
-                "epoch %d was begun with another topology, which finishes it first", begun.finishes,
-                extra={"application_id": config.application_id},
-            )  # fmt: skip
-            begun = dataclasses.replace(
-                begun, endpoints=endpoints, slots=slots, first_slot=first_slot, cluster=cluster,
+        former = _former_program(blobs, log, fitted, config.application_id)
+        if former is not None:
+            former = dataclasses.replace(
+                former, endpoints=endpoints, slots=slots, first_slot=first_slot, cluster=cluster,
                 span_max_ms=0 if in_clear else config.epoch_span_max_ms,
             )  # fmt: skip
-            return _finishing(begun, config, blobs, log)
+            return _handing_over(former, config, blobs, log)
         fitted = settle_plan(
             blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names,
             delete_removed_stores=delete_removed_stores,
@@ -263,15 +260,33 @@ def _check_log(
     return checkpoint_id, noted
 
 
-def _finishing(begun: AppSpec, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
-    """The program that began an open epoch, as this run can have it: where things are may have changed."""
-    checkpoint_id, noted = _check_log(config, blobs, log, begun.topology, begun.plan, begun.places)
+def _former_program(blobs: BlobStore, log: Log, fitted: FittedPlan, application_id: str) -> AppSpec | None:
+    """The program of before, if something is left to it."""
+    extra = {"application_id": application_id}
+    begun = program_of_open_epoch(blobs, fitted)
+    if begun is not None:
+        _LOG.warning("epoch %d was begun with another topology, which finishes it first", begun.finishes, extra=extra)
+        return begun
+    difference = fitted.difference or PlanDifference()
+    if difference.refused:
+        return None
+    topics = {*difference.renewed_internal, *unreadable_topics(blobs, fitted.topology, fitted.compiled)}
+    former = draining_program(blobs, log, topics)
+    if former is not None:
+        named = ", ".join(sorted(former.drains))
+        _LOG.warning("the program before reads what is unread in %s first: this one cannot", named, extra=extra)
+    return former
+
+
+def _handing_over(former: AppSpec, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
+    """The program of before, as this run can have it: where things are may have changed."""
+    checkpoint_id, noted = _check_log(config, blobs, log, former.topology, former.plan, former.places)
     ensure_topics_of_failures(config, log)
     return dataclasses.replace(
-        begun,
+        former,
         term=_begin(config, blobs, checkpoint_id, noted),
         log=log_config(config),
-        options=dataclasses.replace(begun.options, registry_settings=config.schema_registry),
+        options=dataclasses.replace(former.options, registry_settings=config.schema_registry),
         checkpoint=config.checkpoint_dir,
         checkpoint_fsync=config.checkpoint_fsync,
         folders=state_folders(config),

@@ -52,7 +52,7 @@ OF_TOPOLOGIES = frozenset(
 
 def is_of_topologies(key: str) -> bool:
     """Whether a setting belongs to one topology."""
-    return key in OF_TOPOLOGIES or key.startswith("app.")
+    return key in OF_TOPOLOGIES or str(key).startswith("app.")  # what is no text is named as an unknown setting
 
 
 def check_runtime_settings(settings: Mapping[str, object]) -> StreamsConfig:
@@ -80,12 +80,17 @@ def topology_config(
         ConfigError: `INVALID_NAME`; `SETTING_OF_RUNTIME`: one belongs to the runtime; others as StreamsConfig raises
             them.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
             "INVALID_NAME",
             f"{name!r} is no name of a topology: letters, digits, '_' and '.', with no '-' in it, because the "
             "topology's application.id is <runtime>-<name> and must be read in one way only",
         )
+    own = application_id if application_id is not None else f"{runtime[_ID]}-{name}"
+    merged = {key: value for key, value in runtime.items() if not key.startswith("metrics.p")}
+    if _CHECKPOINT in runtime:
+        merged[_CHECKPOINT] = folder_in(str(runtime[_CHECKPOINT]), own)
+    config = StreamsConfig({**merged, **settings, _ID: own})  # it knows best what is no setting at all
     for key in settings:
         if not is_of_topologies(key):
             raise ConfigError(
@@ -94,11 +99,7 @@ def topology_config(
                 f"{', '.join(sorted(OF_TOPOLOGIES))} and app.*",
                 setting=key,
             )
-    own = application_id if application_id is not None else f"{runtime[_ID]}-{name}"
-    merged = {key: value for key, value in runtime.items() if not key.startswith("metrics.p")}
-    if _CHECKPOINT in runtime:
-        merged[_CHECKPOINT] = folder_in(str(runtime[_CHECKPOINT]), own)
-    return StreamsConfig({**merged, **settings, _ID: own})
+    return config
 
 
 def own_config(runtime: Mapping[str, object]) -> StreamsConfig:

@@ -24,9 +24,10 @@ from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
-from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
+from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -141,7 +142,7 @@ class StreamsRuntime:
     def add_topology(
         self,
         name: str,
-        topology: Topology,
+        topology: Topology | StreamsBuilder,
         settings: Mapping[str, object] | None = None,
         *,
         application_id: str | None = None,
@@ -156,7 +157,7 @@ class StreamsRuntime:
 
         Args:
             name: letters, digits, `_` and `.`.
-            topology: what runs.
+            topology: what runs; a StreamsBuilder is built.
             settings: of the topology, e.g. `commit.interval.ms`; see docs/operations.md for the list.
             application_id: adopts the checkpoint of a stopped application of that id; default `<runtime>-<name>`.
             state_listener: see `StreamsApp.set_state_listener`.
@@ -165,14 +166,15 @@ class StreamsRuntime:
 
         Raises:
             ConfigError: a name or setting is not allowed.
-            TopologyError: `TOPOLOGY_EXISTS`: the runtime runs one of that name, or one with that `application.id`.
+            TopologyError: `TOPOLOGY_EXISTS`: the runtime runs one of that name, or one with that `application.id`, or
+                has it itself; `INVALID_ARGUMENT`: it is no topology.
             StreamsStoppedError: the runtime has ended.
             HayaseError: the topology cannot be started as it is; the runtime does not keep it.
         """
         with self._lock:
             self._check_open()
             program = _Program(
-                topology, dict(settings or {}), application_id, state_listener, uncaught_exception_handler,
+                topology_of(topology), dict(settings or {}), application_id, state_listener, uncaught_exception_handler,
                 delete_removed_stores,
             )  # fmt: skip
             app = self._make(name, program)
@@ -220,7 +222,12 @@ class StreamsRuntime:
                 log.close()
 
     def pause(self, name: str) -> None:
-        """Begin no new epochs of a topology, also after a restart of the runtime, until `resume`. Returns at once."""
+        """Begin no new epochs of a topology, also after a restart of the runtime, until `resume`. Returns at once.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+        """
         self._check_open()
         self.topology(name).pause()
         with self._lock:
@@ -228,7 +235,12 @@ class StreamsRuntime:
         self._publish()
 
     def resume(self, name: str) -> None:
-        """Have a paused topology go on."""
+        """Have a paused topology go on.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+        """
         self._check_open()
         self.topology(name).resume()
         with self._lock:
@@ -240,7 +252,7 @@ class StreamsRuntime:
 
         Raises:
             TopologyError: `UNKNOWN_TOPOLOGY`.
-            StreamsStoppedError: the runtime does not run.
+            StreamsStoppedError: the runtime has ended.
             HayaseError: the topology cannot be started as it is.
         """
         self._check_open()
@@ -254,7 +266,7 @@ class StreamsRuntime:
     def replace_topology(
         self,
         name: str,
-        topology: Topology,
+        topology: Topology | StreamsBuilder,
         settings: Mapping[str, object] | None = None,
         *,
         delete_removed_stores: bool = False,
@@ -265,12 +277,12 @@ class StreamsRuntime:
         Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
         that they have; new ones begin empty, and rows of those that are gone are kept, but not read, unless they are
         to be deleted: `NamedTopology.topology_changes` of what is returned tells. Internal topics that go, or are
-        written otherwise, are emptied first: the old topology goes on to the end of its input as it is then. Where the
-        new topology is refused, the old one goes on.
+        written otherwise, are emptied by the old topology first, which reads nothing else meanwhile. Where the new
+        topology is refused, the old one goes on.
 
         Args:
             name: its name.
-            topology: what runs from now on.
+            topology: what runs from now on; a StreamsBuilder is built.
             settings: of the topology from now on; default: those that it has.
             delete_removed_stores: delete the rows of stores that are gone, also of earlier changes; see
                 `StreamsApp.delete_removed_stores`.
@@ -278,18 +290,17 @@ class StreamsRuntime:
 
         Raises:
             TopologyError: `UNKNOWN_TOPOLOGY`.
-            StreamsStoppedError: the runtime has ended.
+            StreamsStoppedError: the runtime has ended; `TIMED_OUT`: the old topology was not through in time.
             CheckpointError: `PLAN_CHANGED`: it cannot go on with the state, with the reasons and what to do;
-                `OPEN_EPOCH_OF_ANOTHER_PLAN`: an epoch did not end within the timeout, or has failed;
-                `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
-            HayaseError: it cannot be started as it is.
+                `OPEN_EPOCH_OF_ANOTHER_PLAN`; `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
+            HayaseError: it cannot be started as it is, or an open epoch of the old one fails.
         """
         self._check_open()
         old_app = self.topology(name)
         with self._lock:
             old = self._programs[name]
         program = replace(
-            old, topology=topology, settings=old.settings if settings is None else dict(settings),
+            old, topology=topology_of(topology), settings=old.settings if settings is None else dict(settings),
             delete_removed_stores=delete_removed_stores,
         )  # fmt: skip
         app = self._make(name, program)
@@ -301,7 +312,7 @@ class StreamsRuntime:
         self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
         if started:
             try:
-                app = self._start_replacing(name, old, program, timeout)
+                app = self._start_replacing(name, timeout)
             except HayaseError:
                 with self._lock:
                     self._programs[name], self._topologies[name] = old, self._make(name, old)
@@ -336,8 +347,11 @@ class StreamsRuntime:
 
         Raises:
             HayaseError: the first error of a topology or of the runtime, once all have ended.
+            TopologyError: `UNKNOWN_TOPOLOGY`: `after` has a name that the program has not added.
             StreamsStoppedError: `TIMED_OUT`; the runtime has been stopped then.
         """
+        for name in {name for each, others in (after or {}).items() for name in (each, *others)}:
+            self.topology(name)
         waits_for = {name: set(others) for name, others in (after or {}).items()}
         self._start(bounded=True, later={name for name, others in waits_for.items() if others})
         deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -529,6 +543,12 @@ class StreamsRuntime:
         return app
 
     def _check_new(self, name: str, app: NamedTopology) -> None:
+        if app.config.application_id == self.config.application_id:
+            raise TopologyError(
+                "TOPOLOGY_EXISTS",
+                f"topology {name!r} would have the application.id {app.config.application_id!r}, which is the "
+                "runtime's own: give the runtime another one to adopt that application",
+            )
         ids = {other.config.application_id: taken for taken, other in self._topologies.items()}
         if name in self._topologies or app.config.application_id in ids:
             taken = ids.get(app.config.application_id, name)
@@ -549,25 +569,22 @@ class StreamsRuntime:
         else:
             app.start()
 
-    def _start_replacing(self, name: str, old: _Program, program: _Program, timeout: timedelta) -> NamedTopology:
-        """Start a topology in the place of another one, which empties its internal topics first if need be."""
-        try:
-            self._start_topology(name)
-        except CheckpointError as error:
-            if error.condition != "UNREAD_INTERNAL_RECORDS" or name in self._paused:
-                raise
-            _LOG.info("topology %s goes on to the end of its input, and is replaced then: %s", name, error)
-            with self._lock:
-                emptying = self._topologies[name] = self._make(name, old)
-            self._start_topology(name, bounded=True)
-            at_end = emptying.wait(timeout)
-            emptying.close(timeout)
-            if not at_end or emptying.error is not None:
-                raise emptying.error or error from None
-            with self._lock:
-                self._topologies[name] = self._make(name, program)
-            self._start_topology(name)
-        return self.topology(name)
+    def _start_replacing(self, name: str, timeout: timedelta) -> NamedTopology:
+        """Start a topology in the place of another one, and wait until that one has done what is left to it."""
+        self._start_topology(name)
+        app, deadline = self.topology(name), time.monotonic() + timeout.total_seconds()
+        while app.is_preceded and app.state not in _ENDS and name not in self._paused and not self._stopping.is_set():
+            if time.monotonic() > deadline:
+                app.close(timedelta(0))
+                raise StreamsStoppedError(
+                    "TIMED_OUT",
+                    f"the topology that was {name!r} before has not finished its open epoch, or read its internal "
+                    f"topics, in {timeout}; it goes on: replace it later, or give a longer timeout",
+                )
+            time.sleep(_POLL_S)
+        if app.is_preceded and app.error is not None:
+            raise app.error
+        return app
 
     def _try_to_start(self, name: str, *, bounded: bool) -> None:
         try:

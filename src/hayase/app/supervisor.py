@@ -79,6 +79,8 @@ class Supervisor:
                 return error  # the other copy goes on
             delay_s = self._recovery.delay_s(error, self._runner.run.progress.epochs)
             if delay_s is None:
+                if self._changes is not None:
+                    self._changes.explain(error)
                 return error
             if not self._wait(delay_s):
                 return None  # closed meanwhile; the next start finishes the epoch

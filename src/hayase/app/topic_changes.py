@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 
 from hayase.app.connected_runner import ConnectedRunner
 from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
+from hayase.app.unread_records import DRAIN_TIMEOUT_S, not_drained
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.protocol import Log
@@ -27,8 +30,9 @@ _LOG = logging.getLogger("hayase.app")
 class TopicChanges:
     """Where the log has new topics, holds the query between epochs and goes on with one that reads them too.
 
-    Kafka Streams does the same by a rebalance. Likewise where a run began with the program that is to finish an open
-    epoch: then the one that was started goes on. New topics are begun as topics are at a first start.
+    Kafka Streams does the same by a rebalance. Likewise where a run began with the program of before, to which an open
+    epoch or records of internal topics are left: then the one that was started goes on. New topics are begun as topics
+    are at a first start.
 
     Args:
         topology: with its patterns; without any, nothing is ever done.
@@ -61,17 +65,19 @@ class TopicChanges:
             self._watch = TopicWatch(topology, log_config(config), interval_ms, shipped.plan.matched, self._record)
         self._topology = topology
         self._reset = config.auto_offset_reset
-        self._finishes = shipped.finishes is not None
-        if self._finishes:
-            runner.run.control.request_change(True)
+        self._shipped = shipped
+        self._drains_until: float | None = None
 
     def due(self) -> bool:
         """Whether another program is to go on, and no epoch is open. While there is one, none is begun.
 
-        It reads new topics; or it is the one that was started, and another has finished an epoch before it.
+        It reads new topics; or it is the one that was started, and the one before it has done what was left to it.
+
+        Raises:
+            CheckpointError: `UNREAD_INTERNAL_RECORDS`: that one takes too long to empty internal topics.
         """
-        if self._finishes:
-            return self._runner.run.control.suspended()
+        if self._shipped.hands_over:
+            return self._has_handed_over()
         new = self._watch.new() if self._watch is not None else ()
         if not new:
             return False
@@ -87,12 +93,34 @@ class TopicChanges:
         Raises:
             TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.
         """
-        shipped = self._plan()
-        self._finishes = False
+        shipped = self._shipped = self._plan()
+        self._drains_until = None
         self._runner.replace(shipped, self._blobs)
         if self._watch is not None:
             self._watch.take(shipped.plan.matched)
         self._asked = False
+
+    def explain(self, error: HayaseError) -> None:
+        """Say of an error that ends the application that it is the program before that failed, if it is."""
+        app = self._shipped
+        if not app.hands_over or error.condition == "UNREAD_INTERNAL_RECORDS":
+            return
+        left = f"finish epoch {app.finishes}" if app.finishes is not None else f"empty {', '.join(sorted(app.drains))}"
+        error.message += (
+            f". It is the program before that failed: it has to {left} before the one that was started goes on. If a "
+            "function of it is wrong, start the old topology with the corrected function first, then the changed one"
+        )
+
+    def _has_handed_over(self) -> bool:
+        control, now = self._runner.run.control, time.monotonic()
+        paused = control.pause_requested()
+        if control.suspended() and not paused:
+            return True
+        if paused or not control.ready() or self._drains_until is None:
+            self._drains_until = now + DRAIN_TIMEOUT_S
+        if self._shipped.drains and now > self._drains_until:
+            raise not_drained(self._shipped.drains)
+        return False
 
     def _record(self, log: Log, topics: frozenset[str]) -> None:
         """Keep where new topics begin: the first epoch that reads them is a while away."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from hayase.app.checkpoint import StoredPlan, stored_plan
+from hayase.app.former_program import program_of_open_epoch
 from hayase.app.plan_switch import (
     FittedPlan,
     fit_plan,
     known_topics,
     open_epoch,
-    program_of_open_epoch,
     store_lines,
     topics_of,
 )
@@ -90,7 +90,7 @@ def _plan_lines(stored: StoredPlan, fitted: FittedPlan, done: int) -> tuple[list
         f"  changes in place, with plan {fitted.document.number} from epoch {done + 1} on:",
         *_changes(difference),
         *(f"  {line}" for line in store_lines(difference)),
-        *(f"  internal topic {topic} must be empty before" for topic in difference.renewed_internal),
+        *(f"  internal topic {topic} is emptied by the old topology first" for topic in difference.renewed_internal),
     ], False
 
 

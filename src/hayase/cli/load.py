@@ -53,6 +53,8 @@ def load(target: str) -> Loaded:
         ConfigError: there is no such file or name, or it is something else.
     """
     place, name = _split(target)
+    if not place:
+        raise ConfigError("APP_NOT_FOUND", f"{target!r} names no program; give FILE.py, FILE.py:NAME or MODULE:NAME")
     is_file = place.endswith(".py")
     module = load_file(Path(place)) if is_file else _load_module(place)
     if not name:

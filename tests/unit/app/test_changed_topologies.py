@@ -14,7 +14,9 @@ from hayase import (
     Consumed,
     HayaseError,
     Materialized,
+    Produced,
     Repartitioned,
+    Serde,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
@@ -250,22 +252,43 @@ def test_an_open_epoch_is_for_the_topology_that_began_it(shop: Shop) -> None:
     assert shop.start(built(counts())).plan_number == 0
 
 
-def test_unread_records_of_an_internal_topic_that_is_gone_are_refused(shop: Shop) -> None:
-    again = Repartitioned.as_("again").with_key_serde(Serdes.string()).with_value_serde(Serdes.json())
+def through(value: Serde[Any]) -> Callable[..., Any]:
+    again = Repartitioned.as_("again").with_key_serde(Serdes.string()).with_value_serde(value)
 
-    def through(builder: StreamsBuilder) -> None:
-        stream = builder.stream("in", READ).select_key(lambda key, value: key)
-        stream.repartition(again).group_by_key().agg(Materialized.as_("counts"), n=count())
+    def build(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", READ).select_key(lambda key, value: key).map_values(lambda value: value["id"])
+        stream.repartition(again).to("out", Produced.with_(Serdes.string(), value))
 
-    def at_once(builder: StreamsBuilder) -> None:
-        builder.stream("in", READ).to("out")
+    return build
 
-    shop.epoch(shop.start(built(through)))
+
+def at_once(builder: StreamsBuilder) -> None:
+    builder.stream("in", READ).to("out")
+
+
+@pytest.mark.parametrize("changed", [at_once, through(Serdes.string())], ids=["gone", "other serde"])
+def test_unread_records_of_an_internal_topic_are_read_by_the_program_before(
+    shop: Shop, changed: Callable[..., Any]
+) -> None:
+    before = shop.start(built(through(Serdes.long())))
+    before.publish(shop.blobs, Vault())
+    shop.epoch(before)
     (topic,) = internal_topics_of_all(shop.blobs)
     shop.put(topic)
-    error = shop.refused(built(at_once))
+    emptying = shop.start(built(changed))
+    assert (emptying.drains, emptying.finishes, emptying.plan.digest) == ({topic}, None, before.plan.digest)
+    assert emptying.hands_over and emptying.term > before.term
+    shop.blobs.delete_below("programs/")
+    error = shop.refused(built(changed))
     assert error.condition == "UNREAD_INTERNAL_RECORDS" and topic in error.message
-    assert plan_numbers(shop.blobs) == [0]
+
+
+def test_an_internal_topic_without_unread_records_is_in_nobodys_way(shop: Shop) -> None:
+    before = shop.start(built(through(Serdes.long())))
+    before.publish(shop.blobs, Vault())
+    shop.epoch(before)
+    assert not shop.start(built(at_once)).hands_over
+    assert not shop.start(built(through(Serdes.string()))).hands_over
 
 
 def test_a_checkpoint_of_an_earlier_release_is_compared_once_its_own_program_has_started(shop: Shop) -> None:

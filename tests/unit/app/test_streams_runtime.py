@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hayase import Consumed, Serdes, StreamsBuilder, Topology
+from hayase import Consumed, Serdes, State, StreamsBuilder, Topology
 from hayase.app.membership import Member, Membership
 from hayase.app.runtime_settings import topology_config
 from hayase.app.streams_runtime import StreamsRuntime
@@ -88,12 +89,69 @@ def test_a_topology_that_cannot_go_on_with_the_state_leaves_the_old_one(tmp_path
     assert runtime.topology("a") is before
 
 
+def test_what_cannot_be_the_name_of_a_topology_is_refused(tmp_path: Path) -> None:
+    names: list[Any] = ["", "a b", "a/b", ".", "..", "ü", 5, None]
+    for name in names:
+        with pytest.raises(ConfigError, match="is no name of a topology") as raised:
+            StreamsRuntime(settings(tmp_path)).add_topology(name, copy())
+        assert raised.value.condition == "INVALID_NAME"
+
+
+def test_a_setting_that_there_is_not_is_no_setting_of_the_runtime(tmp_path: Path) -> None:
+    keys: list[Any] = ["commit.intervall.ms", 5]
+    for key in keys:
+        for use in (lambda given: StreamsRuntime(settings(tmp_path)).add_topology("a", copy(), given), StreamsRuntime):
+            with pytest.raises(ConfigError) as raised:
+                use({**settings(tmp_path), key: 1} if use is StreamsRuntime else {key: 1})
+            assert raised.value.condition == "UNKNOWN_SETTING"
+
+
+def test_a_builder_is_built_and_what_is_no_topology_is_refused(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).to("out")
+    runtime.add_topology("a", builder)
+    assert runtime.replace_topology("a", builder).topology.describe() == copy().describe()
+    nothing: Any = None
+    for use in (runtime.add_topology, runtime.replace_topology):
+        with pytest.raises(TopologyError, match="give a Topology or a StreamsBuilder"):
+            use("a", nothing)
+
+
+def test_the_runtimes_own_application_id_is_not_for_a_topology(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match="the runtime's own") as raised:
+        StreamsRuntime(settings(tmp_path)).add_topology("a", copy(), application_id="shop")
+    assert raised.value.condition == "TOPOLOGY_EXISTS"
+
+
+def test_an_order_of_topologies_names_those_that_there_are(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    runtime.add_topology("a", copy())
+    for order in ({"a": ["b"]}, {"b": ["a"]}):
+        with pytest.raises(TopologyError, match="'b'; it has a"):
+            runtime.run_to_end(after=order)
+    assert runtime.state is State.CREATED
+
+
 def test_a_closed_runtime_takes_nothing_any_more(tmp_path: Path) -> None:
     runtime = StreamsRuntime(settings(tmp_path))
-    assert runtime.close()
-    for use in (lambda: runtime.add_topology("a", copy()), lambda: runtime.pause("a"), runtime.start):
-        with pytest.raises(StreamsStoppedError):
+    runtime.add_topology("a", copy())
+    assert runtime.close() and runtime.close() and runtime.wait()
+    for use in (
+        lambda: runtime.add_topology("b", copy()),
+        lambda: runtime.remove_topology("a"),
+        lambda: runtime.pause("a"),
+        lambda: runtime.resume("a"),
+        lambda: runtime.restart("a"),
+        lambda: runtime.replace_topology("a", copy()),
+        runtime.start,
+        runtime.run,
+        runtime.run_to_end,
+    ):
+        with pytest.raises(StreamsStoppedError) as raised:
             use()
+        assert raised.value.condition in ("NOT_RUNNING", "ALREADY_STARTED")
+    assert runtime.topology("a").state is State.NOT_RUNNING, "what it was like can still be seen"
 
 
 def test_the_membership_is_remembered_with_programs_and_wanted_states(tmp_path: Path) -> None:

@@ -122,6 +122,9 @@ def test_a_missing_file_and_a_missing_module_say_so(tmp_path: Path) -> None:
         load(str(tmp_path / "nowhere.py"))
     with pytest.raises(ConfigError, match="there is no module 'no_such_module'"):
         load("no_such_module:app")
+    for target in ("", ":app"):
+        with pytest.raises(ConfigError, match="names no program; give FILE.py"):
+            load(target)
 
 
 def test_a_file_with_a_relative_import_is_to_be_named_as_a_module(tmp_path: Path) -> None:

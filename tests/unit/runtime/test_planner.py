@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
-from hayase import Consumed, Serdes, StreamsBuilder, Topology
+from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder, Topology
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
@@ -139,6 +139,50 @@ def test_a_program_that_finishes_an_epoch_plans_no_other(scene: Scene) -> None:
     scene.control.request_change(False)
     assert finishing.next_epoch(0) == 0 and finishing.held
     assert scene.planner(term=2).next_epoch(0) == 1
+
+
+def _through_a_topic(scene: Scene) -> dict[str, object]:
+    """An application that has sent records to a topic of its own and not read them yet."""
+    builder = StreamsBuilder()
+    text = Consumed.with_(Serdes.string(), Serdes.string())
+    builder.stream("in", text).repartition(Repartitioned.as_("again")).to("out")
+    topology = builder.build()
+    (topic,) = topology.internal_topics
+    scene.log.create_topic(topic, 2)
+    scene.put(1)
+    planner = scene.planner(topology=topology, plan=scene.plan_of(topology))
+    planner.next_epoch(-1)
+    writer = scene.log.writer()
+    writer.append([OutputBatch(topic, [b"k"] * 25, [b"v"] * 25, [1] * 25)])
+    writer.close()
+    return {"topology": topology, "plan": planner.app.plan, "drains": frozenset({topic})}
+
+
+def test_a_program_that_empties_a_topic_reads_nothing_else_and_holds_then(scene: Scene) -> None:
+    app = _through_a_topic(scene)
+    scene.put(2, 3)
+    scene.control.request_change(True)
+    emptying = scene.planner(**app, finishes=0, term=1)
+    assert emptying.next_epoch(-1) == 0, "it finishes the open epoch first"
+    epoch, records = 0, []
+    while (found := emptying.next_epoch(epoch)) > epoch:
+        epoch = found
+        records.append(emptying.record(epoch).records)
+    assert records == [10, 10, 5] and emptying.held and scene.control.suspended()
+    before, last = emptying.record(0), emptying.record(epoch)
+    assert {p: end for p, (_, end) in last.ranges["in"].items()} == {p: e for p, (_, e) in before.ranges["in"].items()}
+    assert emptying.next_epoch(epoch) == epoch, "it plans no other, whatever comes"
+
+
+def test_a_program_that_empties_a_topic_can_be_paused_and_stopped(scene: Scene) -> None:
+    emptying = scene.planner(**_through_a_topic(scene), term=1)
+    scene.control.request_change(True)
+    scene.control.request_pause(True)
+    assert emptying.next_epoch(-1) == -1 and emptying.held
+    scene.control.request_pause(False)
+    assert emptying.next_epoch(-1) == 0
+    scene.control.request_stop()
+    assert emptying.next_epoch(0) == 0 and emptying.held
 
 
 def test_of_two_planners_that_publish_the_same_epoch_one_adopts_the_others(scene: Scene) -> None:

@@ -150,7 +150,7 @@ class QueryRunner:
         self._take_progress()
         self.stop_query()
         self.run.control.forget_planner()
-        self.run.control.request_change(False)
+        self.run.control.request_change(app.hands_over)
         self.run.progress.begin_query()
         self._query = self._new_query()
 

@@ -70,7 +70,7 @@ class TopologyRunner:
         self._unlist()
         self._publish(app, blobs)
         self._app = app
-        self.run.control.request_change(False)
+        self.run.control.request_change(app.hands_over)
         self.start()
 
     def poll(self) -> bool:

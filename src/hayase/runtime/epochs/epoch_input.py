@@ -61,6 +61,7 @@ class EpochInput:
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
         self.internal = [partition for partition in self.partitions if partition.topic in internal]
+        self._drains = app.drains
         self._log = log
         self._records_max = app.max_records_per_epoch
         self.share: int | None = None
@@ -92,14 +93,15 @@ class EpochInput:
 
         What an epoch wrote may be committed but not visible yet.
         """
-        return bool(self.internal) and self._log.unfinished(self.internal)
+        awaited = [p for p in self.internal if not self._drains or p.topic in self._drains]
+        return bool(awaited) and self._log.unfinished(awaited)
 
     def unrecorded(self, previous: EpochRecord | None) -> bool:
         """Whether an epoch must record where a topic begins, be there input or not."""
         return self._start_offsets.unrecorded(previous)
 
     def behind(self, previous: EpochRecord | None) -> Available:
-        """The records behind an epoch that may be read now (`max.task.idle.ms`).
+        """The records behind an epoch that may be read now (`max.task.idle.ms`, `AppSpec.drains`).
 
         Raises:
             SourceRangeLostError: records that were to be read are gone.
@@ -108,7 +110,9 @@ class EpochInput:
         ends = self._log.end_offsets(self.partitions)
         starts = self.ranges.starts(starts, ends)
         ends = {p: max(end, starts[p]) for p, end in ends.items()}  # they were asked for before
-        if self._frozen is not None:
+        if self._drains:
+            ends = {p: ends[p] if p.topic in self._drains else starts[p] for p in self.partitions}
+        elif self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self.partitions}
         else:
             ends = self._idling.ends(

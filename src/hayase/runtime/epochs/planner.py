@@ -66,6 +66,7 @@ class EpochPlanner:
         self._floor = Floor(blobs, app.checkpoint_id)
         self._input = EpochInput(app, blobs, log, clock)
         self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
+        self._drained = not app.drains
         self.planning_s = 0.0
         """How long it took to complete the epoch before and to plan the last one, without waiting for input."""
         self.held = False
@@ -161,14 +162,13 @@ class EpochPlanner:
                 self.settle_epoch()
         marking_s = time.monotonic() - began
         self.control.publish_ready()
-        finishes = self.app.finishes
-        self.held = not (finishes is not None and after < finishes) and self._holds()
+        self.held = not self._is_left_to_it(after) and self._holds()
         if self.held:
             return after
         begun = self._epochs.record(after + 1)
         if begun is not None:
             return self._adopt(begun)
-        if finishes is not None:  # all else is for the program that takes this one's place
+        if self.app.hands_over and self._drained:  # all else is for the program that takes this one's place
             self.held = True
             time.sleep(IDLE_POLL_S)
             return after
@@ -177,7 +177,7 @@ class EpochPlanner:
             began = time.monotonic()
             try:
                 # asked first: what becomes visible after the ends were read must not be taken for nothing
-                more = self.bounded and self._input.unfinished()
+                more = (self.bounded or bool(self.app.drains)) and self._input.unfinished()
                 record = self._plan(after, waited=waited)
             except SourceRangeLostError as error:
                 if newest_term(self._blobs) > self.app.term:  # what is gone, the other run has read and purged
@@ -197,6 +197,10 @@ class EpochPlanner:
             if more and not self.control.stop_requested():
                 time.sleep(IDLE_POLL_S)
                 continue
+            if self.app.drains and not more:
+                self._drained = self.held = True
+                self._holds()
+                return after
             if self.bounded or time.monotonic() > deadline or self.control.suspend_requested():
                 return after
             time.sleep(IDLE_POLL_S)
@@ -206,6 +210,13 @@ class EpochPlanner:
         """Let go of the log."""
         self.control.publish_closed()
         self._log.close()
+
+    def _is_left_to_it(self, after: int) -> bool:
+        """Whether it has to go on though another program is waiting, until it is paused or stopped."""
+        finishes = self.app.finishes
+        if finishes is not None and after < finishes:
+            return True
+        return not self._drained and not self.control.stop_requested() and not self.control.pause_requested()
 
     def _holds(self) -> bool:
         """Whether new epochs are held back.
@@ -354,6 +365,8 @@ class EpochPlanner:
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
         """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
+        if self.app.drains:
+            return False
         if self._input.unrecorded(previous):
             return True
         if previous is not None and previous.plan_number != self.app.plan_number:

@@ -188,8 +188,8 @@ class TopologyLoop:
             raise ProcessingError(
                 "WORKER_DIED",
                 f"{work.died} worker processes died while they were at epoch {epoch} of {self._application_id}: they "
-                "were killed, for lack of memory perhaps, made no progress for max.poll.interval.ms, or crashed in "
-                "native code. Other topologies go on",
+                "were killed, for lack of memory perhaps, made no progress for max.poll.interval.ms (then the log says "
+                "where), or crashed in native code. Other topologies go on",
                 application_id=self._application_id,
                 epoch=epoch,
             )

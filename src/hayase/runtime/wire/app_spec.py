@@ -69,7 +69,8 @@ class AppSpec:
         places: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
         former_topics: source topics of earlier plans that this one does not read.
         deleted_bundles: those of earlier plans whose rows are deleted once this one is in use.
-        finishes: an epoch that this program began, and that is all it is to do before another one goes on.
+        finishes: an epoch that this program began, and that it is to finish before another one goes on.
+        drains: internal topics that it is to empty before another one goes on; nothing else is read meanwhile.
     """
 
     application_id: str
@@ -112,6 +113,12 @@ class AppSpec:
     former_topics: frozenset[str] = frozenset()
     deleted_bundles: tuple[str, ...] = ()
     finishes: int | None = None
+    drains: frozenset[str] = frozenset()
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether another program goes on when this one has done what is left to it."""
+        return self.finishes is not None or bool(self.drains)
 
     def on_this_machine(self, folder: str) -> Path:
         """In a worker: where a folder below `state.dir` is here."""

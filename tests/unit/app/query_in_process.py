@@ -1,0 +1,117 @@
+"""The query of a shared runtime without Spark: planner and slots are threads of this process."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hayase.core.errors import HayaseError
+from hayase.core.private_files import make_folder
+from hayase.core.socket_folder import socket_folder
+from hayase.runtime.epochs.shared_planner import SharedPlanner
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.shared_options import SharedOptions
+from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, PoolRequest, ReleaseTopology, TopologyResult
+from hayase.runtime.wire.span_protocol import connect
+from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+from hayase.runtime.worker.slot_client import SlotWorker
+
+_POLL_S = 0.02
+_JOIN_S = 20.0
+
+
+class QueryInProcess:
+    """In the place of `SharedQuery`: the parts of Spark are played here, all else is the product's code.
+
+    A job has a thread for each slot, which works on requests until the job has ended; then the next one begins. What a
+    slot keeps from job to job is a `SlotWorker` of its own, as in a worker process.
+    """
+
+    def __init__(self, runtime_id: str, folder: Path, slots: int, *_: object, job_s: float, **__: Any) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        self.folder = Path(tempfile.mkdtemp(dir=folder.resolve()))
+        self.endpoints = RunEndpoints(str(self.folder), str(socket_folder("hayase-test-")))
+        self.slots = slots
+        self.error: HayaseError | None = None
+        self._options = SharedOptions(
+            str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING"
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._list = TopologyList(self.folder)
+        self._topologies: dict[str, ListedTopology] = {}
+        self._starts = 0
+        self._stopping = threading.Event()
+        self._workers: list[SlotWorker] = []
+        self._thread = threading.Thread(target=self._run_jobs, name="jobs", daemon=True)
+
+    def start(self) -> None:
+        """As `SharedQuery.start`."""
+        self._planner = SharedPlanner(self._options)
+        self._workers = [SlotWorker(self._options) for _ in range(self.slots)]
+        self._thread.start()
+
+    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+        """As `SharedQuery.list_topology`."""
+        with self._lock:
+            self._starts += 1
+            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
+            self._list.write(self._topologies)
+            return self._starts
+
+    def unlist_topology(self, application_id: str) -> None:
+        """As `SharedQuery.unlist_topology`."""
+        with self._lock:
+            if self._topologies.pop(application_id, None) is not None:
+                self._list.write(self._topologies)
+
+    def close(self) -> None:
+        """As `SharedQuery.close`."""
+        self._stopping.set()
+        self._planner.close()
+        self._thread.join(_JOIN_S)
+        assert not self._thread.is_alive(), "a slot did not end"
+        for worker in self._workers:
+            worker.close()
+        shutil.rmtree(self.endpoints.sockets_dir, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run_jobs(self) -> None:
+        last = -1
+        while not self._stopping.is_set():
+            job = self._planner.begin_job(last)
+            if job == last:
+                self._stopping.wait(_POLL_S)
+                continue
+            last = job
+            tasks = [
+                threading.Thread(target=self._run_task, args=(slot, job), name=f"slot {slot}", daemon=True)
+                for slot in range(self.slots)
+            ]
+            for task in tasks:
+                task.start()
+            for task in tasks:
+                task.join()
+
+    def _run_task(self, slot: int, job: int) -> None:
+        """As `run_pool_slot`, whose worker is one for the whole process."""
+        worker = self._workers[slot]
+        try:
+            with connect(self._planner.pool.address) as connection:
+                connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+                while (message := connection.recv_bytes()) != JOB_ENDED:
+                    request = msgspec.msgpack.decode(message, type=PoolRequest)
+                    result = TopologyResult()
+                    if isinstance(request, ReleaseTopology):
+                        worker.release(request.application_id)
+                    else:
+                        result = worker.run(slot, request)
+                    connection.send_bytes(msgspec.msgpack.encode(result))
+        except (EOFError, OSError):  # the planner is closed
+            return
