@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hayase.server.errors import BAD_REQUEST, RequestError
 from hayase.server.settings import ServerSettings
 from hayase.sql.errors import StatementError
-from hayase.sql.settings import plain_setting_name, setting_of
+from hayase.sql.settings import check_setting, plain_setting_name
 
 _IGNORED = "request."
 
@@ -16,19 +16,19 @@ def checked_overrides(given: Mapping[str, object], settings: ServerSettings) -> 
     """Settings of a request, by the names that count.
 
     Raises:
-        RequestError: one is unknown, or the server does not let requests set it.
+        RequestError: one is unknown, its value is not allowed, or the server does not let requests set it.
     """
-    for name in given:
-        check_override(name, settings)
+    for name, value in given.items():
+        check_override(name, settings, value)
     return {plain_setting_name(name): value for name, value in given.items() if value is not None}
 
 
-def check_override(name: str, settings: ServerSettings) -> None:
-    """Whether requests may set a setting; raises RequestError."""
+def check_override(name: str, settings: ServerSettings, value: object = None) -> None:
+    """Whether requests may set a setting, and to a value if there is one; raises RequestError."""
     if name.startswith(_IGNORED):
         return
     try:
-        setting_of(name)
+        check_setting(name, value)
     except StatementError as error:
         raise RequestError(BAD_REQUEST, error.condition, error.message) from error
     plain = plain_setting_name(name)

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from hayase.app.runtime_settings import is_of_topologies
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
-from hayase.sql.settings import FUNCTIONS_PREFIX, SETTINGS, STREAMS_PREFIX, Use, plain_setting_name
+from hayase.sql.setting_values import Listener
+from hayase.sql.settings import SETTINGS, configured_setting, plain_setting_name, setting_text
 
-_ID = re.compile(r"[A-Za-z0-9._-]+")
-
-
-@dataclass(frozen=True)
-class Listener:
-    """Where the server listens, e.g. `http://127.0.0.1:8088`."""
-
-    host: str
-    port: int
-    is_tls: bool = False
-
-    @property
-    def url(self) -> str:
-        """As clients write it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
+_SERVICE_ID = "ksql.service.id"
 
 
 @dataclass(frozen=True)
@@ -77,44 +61,44 @@ class ServerSettings:
         topologies: settings of Hayase for all queries.
     """
 
-    service_id: str = "default_"
-    listener: Listener = Listener("127.0.0.1", 8088)
-    response_timeout_ms: int = 5000
-    max_push_queries: int = 100
-    max_pull_per_second: int | None = None
-    max_pull_at_once: int | None = None
-    healthcheck_interval_ms: int = 5000
-    retry_initial_ms: int = 15_000
-    retry_max_ms: int = 900_000
-    shutdown_timeout_ms: int = 60_000
-    hidden_topics: tuple[str, ...] = ("_hayase.*", "_confluent.*", "__confluent.*", "_schemas", "__.*")
-    readonly_topics: tuple[str, ...] = ("_hayase.*", "_confluent.*", "__confluent.*", "_schemas", "__.*")
-    allowed_overrides: tuple[str, ...] = ()
-    denied_overrides: tuple[str, ...] = ()
-    backup_folder: Path | None = None
-    registry_url: str | None = None
-    connect_url: str | None = None
-    connect_timeout_ms: int = 5000
-    connect_authentication: str = "NONE"
-    connect_credentials_file: Path | None = None
-    connect_worker_file: Path | None = None
-    authentication: str = "NONE"
-    realm: str = "hayase"
-    users_file: Path | None = None
-    skipped_paths: tuple[str, ...] = ()
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    max_body_bytes: int = 1 << 20
-    function_timeout_ms: int = 5000
-    in_process: bool = False
-    local_state_bytes: int = 256 << 20
-    state_folder: Path = Path()
-    sql: Mapping[str, object] = field(default_factory=dict)
-    runtime: Mapping[str, object] = field(default_factory=dict)
-    topologies: Mapping[str, object] = field(default_factory=dict)
+    service_id: str
+    listener: Listener
+    response_timeout_ms: int
+    max_push_queries: int
+    max_pull_per_second: int | None
+    max_pull_at_once: int | None
+    healthcheck_interval_ms: int
+    retry_initial_ms: int
+    retry_max_ms: int
+    shutdown_timeout_ms: int
+    hidden_topics: tuple[str, ...]
+    readonly_topics: tuple[str, ...]
+    allowed_overrides: tuple[str, ...]
+    denied_overrides: tuple[str, ...]
+    backup_folder: Path | None
+    registry_url: str | None
+    connect_url: str | None
+    connect_timeout_ms: int
+    connect_authentication: str
+    connect_credentials_file: Path | None
+    connect_worker_file: Path | None
+    authentication: str
+    realm: str
+    users_file: Path | None
+    skipped_paths: tuple[str, ...]
+    tls_certificate: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    max_body_bytes: int
+    function_timeout_ms: int
+    in_process: bool
+    local_state_bytes: int
+    state_folder: Path
+    sql: Mapping[str, object]
+    runtime: Mapping[str, object]
+    topologies: Mapping[str, object]
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> ServerSettings:
@@ -123,31 +107,23 @@ class ServerSettings:
         Raises:
             ConfigError: a setting is unknown, or its value not allowed.
         """
-        values: dict[str, Any] = {}
+        own: dict[str, object] = {name: SETTINGS[name].default for name in OWN_SETTINGS}
         sql: dict[str, object] = {}
         runtime: dict[str, object] = {}
         topologies: dict[str, object] = {}
         for name, value in given.items():
+            setting = configured_setting(name, value)
             if name in OWN_SETTINGS:
-                attribute, read = OWN_SETTINGS[name]
-                values[attribute] = _read(name, value, read)
-            elif name in SETTINGS and SETTINGS[name].use is Use.REFUSED:
-                raise ConfigError("REFUSED_SETTING", f"{name} cannot be set: {SETTINGS[name].meaning}", setting=name)
-            elif name in SETTINGS or name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query.")):
+                own[name] = value
+            elif setting is not None:
                 sql[plain_setting_name(name)] = value
-            elif name.startswith("ksql."):
-                raise ConfigError(
-                    "UNKNOWN_SETTING",
-                    f"{name} is no setting of this server; docs/server.md lists those of ksqlDB that it has",
-                    setting=name,
-                )
             elif is_of_topologies(name):
                 topologies[name] = value
             else:
                 runtime[name] = value
-        service_id = values.setdefault("service_id", cls.service_id)
-        sql["ksql.service.id"] = service_id
-        runtime.setdefault("application.id", f"hayase-sql-{service_id}")
+        values = {attribute: _value(name, own[name]) for name, attribute in OWN_SETTINGS.items()}
+        sql[_SERVICE_ID] = values["service_id"]
+        runtime.setdefault("application.id", f"hayase-sql-{values['service_id']}")
         config = StreamsConfig(runtime)
         settings = cls(
             **values,
@@ -197,116 +173,45 @@ class ServerSettings:
             )
 
 
-def _read(name: str, value: object, read: Callable[[str], Any]) -> Any:
-    try:
-        return read(str(value).strip())
-    except ValueError as error:
-        raise ConfigError("INVALID_SETTING", f"{name} is {value!r}: {error}", setting=name) from error
+def _value(name: str, given: object) -> Any:
+    """The typed value of a setting that was checked."""
+    return None if given is None else SETTINGS[name].read(setting_text(given))
 
 
-def _listener(text: str) -> Listener:
-    if "," in text:
-        raise ValueError("give one address; the server speaks HTTP/1.1, HTTP/2 and WebSocket on one port")
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port is None or parts.path not in ("", "/"):
-        raise ValueError("write http://HOST:PORT or https://HOST:PORT")
-    return Listener(parts.hostname, parts.port, parts.scheme == "https")
-
-
-def _service_id(text: str) -> str:
-    if not _ID.fullmatch(text):
-        raise ValueError("letters, digits, '.', '_' and '-' are allowed, because topics are named by it")
-    return text
-
-
-def _natural(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError("give a number from 1 on")
-    return number
-
-
-def _limit(text: str) -> int | None:
-    """KsqlDB's largest numbers mean no limit."""
-    number = _natural(text)
-    return None if number >= 2**31 - 1 else number
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part for part in (each.strip() for each in text.split(",")) if part)
-
-
-def _patterns(text: str) -> tuple[str, ...]:
-    patterns = _names(text)
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
-    return patterns
-
-
-def _authentication(text: str) -> str:
-    if text.upper() not in ("NONE", "BASIC"):
-        raise ValueError("NONE and BASIC are allowed")
-    return text.upper()
-
-
-def _credentials_source(text: str) -> str:
-    if text.upper() not in ("NONE", "FILE"):
-        raise ValueError("NONE and FILE are allowed")
-    return text.upper()
-
-
-def _http_url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write http://HOST:PORT or https://HOST:PORT")
-    if parts.username is not None:
-        raise ValueError("user and password belong into ksql.connect.basic.auth.credentials.file")
-    return text
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("true and false are allowed")
-    return text.lower() == "true"
-
-
-OWN_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "ksql.service.id": ("service_id", _service_id),
-    "listeners": ("listener", _listener),
-    "ksql.server.command.response.timeout.ms": ("response_timeout_ms", _natural),
-    "ksql.max.push.queries": ("max_push_queries", _natural),
-    "ksql.query.pull.max.qps": ("max_pull_per_second", _limit),
-    "ksql.query.pull.max.concurrent.requests": ("max_pull_at_once", _limit),
-    "ksql.healthcheck.interval.ms": ("healthcheck_interval_ms", _natural),
-    "ksql.query.retry.backoff.initial.ms": ("retry_initial_ms", _natural),
-    "ksql.query.retry.backoff.max.ms": ("retry_max_ms", _natural),
-    "ksql.streams.shutdown.timeout.ms": ("shutdown_timeout_ms", _natural),
-    "ksql.hidden.topics": ("hidden_topics", _patterns),
-    "ksql.readonly.topics": ("readonly_topics", _patterns),
-    "ksql.properties.overrides.allowlist": ("allowed_overrides", _names),
-    "ksql.properties.overrides.denylist": ("denied_overrides", _names),
-    "ksql.metastore.backup.location": ("backup_folder", Path),
-    "ksql.schema.registry.url": ("registry_url", str),
-    "ksql.connect.url": ("connect_url", _http_url),
-    "ksql.connect.request.timeout.ms": ("connect_timeout_ms", _natural),
-    "ksql.connect.basic.auth.credentials.source": ("connect_authentication", _credentials_source),
-    "ksql.connect.basic.auth.credentials.file": ("connect_credentials_file", Path),
-    "ksql.connect.worker.config": ("connect_worker_file", Path),
-    "authentication.method": ("authentication", _authentication),
-    "authentication.realm": ("realm", str),
-    "authentication.skip.paths": ("skipped_paths", _names),
-    "hayase.server.users.file": ("users_file", Path),
-    "ssl.certificate.location": ("tls_certificate", Path),
-    "ssl.key.location": ("tls_key", Path),
-    "ssl.ca.location": ("tls_client_ca", Path),
-    "hayase.server.allowed.hosts": ("allowed_hosts", _names),
-    "access.control.allow.origin": ("allowed_origins", _names),
-    "hayase.server.max.body.bytes": ("max_body_bytes", _natural),
-    "hayase.server.function.timeout.ms": ("function_timeout_ms", _natural),
-    "hayase.server.in.process": ("in_process", _boolean),
-    "hayase.server.local.state.bytes": ("local_state_bytes", _natural),
+OWN_SETTINGS: Mapping[str, str] = {
+    "ksql.service.id": "service_id",
+    "listeners": "listener",
+    "ksql.server.command.response.timeout.ms": "response_timeout_ms",
+    "ksql.max.push.queries": "max_push_queries",
+    "ksql.query.pull.max.qps": "max_pull_per_second",
+    "ksql.query.pull.max.concurrent.requests": "max_pull_at_once",
+    "ksql.healthcheck.interval.ms": "healthcheck_interval_ms",
+    "ksql.query.retry.backoff.initial.ms": "retry_initial_ms",
+    "ksql.query.retry.backoff.max.ms": "retry_max_ms",
+    "ksql.streams.shutdown.timeout.ms": "shutdown_timeout_ms",
+    "ksql.hidden.topics": "hidden_topics",
+    "ksql.readonly.topics": "readonly_topics",
+    "ksql.properties.overrides.allowlist": "allowed_overrides",
+    "ksql.properties.overrides.denylist": "denied_overrides",
+    "ksql.metastore.backup.location": "backup_folder",
+    "ksql.schema.registry.url": "registry_url",
+    "ksql.connect.url": "connect_url",
+    "ksql.connect.request.timeout.ms": "connect_timeout_ms",
+    "ksql.connect.basic.auth.credentials.source": "connect_authentication",
+    "ksql.connect.basic.auth.credentials.file": "connect_credentials_file",
+    "ksql.connect.worker.config": "connect_worker_file",
+    "authentication.method": "authentication",
+    "authentication.realm": "realm",
+    "authentication.skip.paths": "skipped_paths",
+    "hayase.server.users.file": "users_file",
+    "ssl.certificate.location": "tls_certificate",
+    "ssl.key.location": "tls_key",
+    "ssl.ca.location": "tls_client_ca",
+    "hayase.server.allowed.hosts": "allowed_hosts",
+    "access.control.allow.origin": "allowed_origins",
+    "hayase.server.max.body.bytes": "max_body_bytes",
+    "hayase.server.function.timeout.ms": "function_timeout_ms",
+    "hayase.server.in.process": "in_process",
+    "hayase.server.local.state.bytes": "local_state_bytes",
 }
-"""Settings of the server itself, by name: the attribute, and how its text is read."""
+"""Settings of the server itself: the attribute of each, by name."""

@@ -29,7 +29,7 @@ from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import plain_setting_name, warning_of
+from hayase.sql.settings import check_setting, plain_setting_name
 
 _COMMANDS = (
     ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.DropSource, ast.AlterSource, ast.CreateType,
@@ -286,7 +286,7 @@ def _changes_session(statement: ast.Statement, session: _Session, context: Serve
     """SET, UNSET, DEFINE and UNDEFINE: they count for the statements behind them in the request."""
     match statement:
         case ast.SetProperty(name, value):
-            warning_of(name)  # raises for one that is unknown
+            check_setting(name, value, statement.location)
             check_override(name, context.settings)
             session.overrides[plain_setting_name(name)] = value
         case ast.UnsetProperty(name):

@@ -234,7 +234,7 @@ class SqlEngine:
         """Settings and variables; the parser has put in the values of variables already."""
         match statement:
             case ast.SetProperty(name, value):
-                warning = warning_of(name)
+                warning = warning_of(name, value, statement.location)
                 self._session[name] = value
                 message = f"Successfully changed local property {name} to '{value}'."
                 return StatementResult(message, warnings=() if warning is None else (warning,))

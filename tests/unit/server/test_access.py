@@ -9,7 +9,8 @@ from tests.unit.server.command_servers import client_of, server_in
 
 from hayase.core.errors import ConfigError
 from hayase.server.security.users import Role, Users, user_line
-from hayase.server.settings import Listener, ServerSettings
+from hayase.server.settings import ServerSettings
+from hayase.sql.setting_values import Listener
 
 STREAM = "CREATE STREAM s (v INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
 

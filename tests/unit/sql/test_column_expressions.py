@@ -317,6 +317,15 @@ EXTREMES: dict[str, list[Any]] = {
         ("NOT F", "F"),
         ("CASE WHEN F THEN I / J WHEN J = 0 THEN -1 ELSE I % J END", "FIJ"),
         ("I IN (7, J, 1 / J)", "IJ"),
+        ("I / J IN (7, NULL, -1, '2', 1 / I, 0)", "IJ"),
+        ("B IN (0, 9007199254740993, 9223372036854775807)", "B"),
+        ("D IN (0.0, 2.5, 9.3E18)", "D"),
+        ("D IN (2, '0', 9223372036854775807)", "D"),
+        ("M IN (0.5, -0.50, 1, '0.05')", "M"),
+        ("N IN (0.005, I, 999999999999.999999)", "NI"),
+        ("F IN (TRUE, 'false')", "F"),
+        ("(I + J) * (I - J) + B", "IJB"),
+        ("D + D * I - 1", "DI"),
         ("J BETWEEN -1 AND 1 / J", "J"),
         ("I IS NULL OR J IS NOT NULL", "IJ"),
     ],
@@ -343,10 +352,25 @@ def test_both_forms_agree_on_extremes(text: str, names: str) -> None:
         "CAST(S AS INT)",
         "NULL",
         "DT = S",
+        "CASE " + " ".join(f"WHEN I = {number} THEN {number}" for number in range(2000)) + " END",
+        "I IN (" + ", ".join(f"J + {number}" for number in range(1900)) + ")",
     ],
 )
 def test_what_has_no_column_form_is_computed_by_row(text: str) -> None:
     assert compile_columns(parse_expression(text), COLUMNS, FUNCTIONS) is None
+
+
+def test_a_list_of_constants_is_one_look_up_in_both_forms() -> None:
+    text = "I IN (" + ", ".join(str(number) for number in range(1900)) + ")"
+    form = compile_columns(parse_expression(text), COLUMNS, FUNCTIONS)
+    assert form is not None
+    assert "is_in" in str(form.value) and len(str(form.value)) < 1000
+
+
+def test_a_chain_of_operators_asks_each_operand_once_whether_it_is_null() -> None:
+    form = compile_columns(parse_expression(" + ".join(["J"] * 100)), COLUMNS, FUNCTIONS)
+    assert form is not None
+    assert str(form.unsure).count("is_null") == 100
 
 
 def test_an_operand_that_is_not_reached_leaves_no_row_to_the_row_form() -> None:

@@ -36,6 +36,7 @@ class Code:
 
     def __init__(self) -> None:
         self.bindings: list[Any] = []
+        self._positions: dict[int, int] = {}
         self.depth = 0
         self._functions: list[list[tuple[int, str]]] = []
         self._block = Block()
@@ -43,11 +44,11 @@ class Code:
 
     def bind(self, value: Any) -> str:
         """The name of an object that the code refers to."""
-        for position, bound in enumerate(self.bindings):
-            if bound is value:
-                return f"b{position}"
-        self.bindings.append(value)
-        return f"b{len(self.bindings) - 1}"
+        position = self._positions.get(id(value))  # bindings keeps the object, so its id stays its own
+        if position is None:
+            position = self._positions[id(value)] = len(self.bindings)
+            self.bindings.append(value)
+        return f"b{position}"
 
     def name(self, prefix: str = "v") -> str:
         """A name that is used nowhere else."""

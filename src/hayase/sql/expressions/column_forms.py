@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -42,6 +42,10 @@ _DTYPES: dict[type[SqlType], pl.DataType] = {
     TimeType: pl.Int32(),
     TimestampType: pl.Int64(),
 }
+_MAX_TEXT = 60_000
+"""Characters of a form as Polars prints it: its planner takes time that grows with the square of that."""
+MAX_BRANCHES = 100
+"""Branches of CASE, and computed items of IN, that have a column form."""
 _EXACT = Context(prec=2 * MAX_DIGITS)
 WHOLE_TYPES = (IntegerType, BigintType, DateType, TimeType, TimestampType)
 """Types whose values are integers in columns; they are computed with 64 bits."""
@@ -53,6 +57,8 @@ class Form:
 
     value: pl.Expr
     unsure: pl.Expr = NEVER
+    is_present: bool = False
+    """The value is null only where it is unsure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +124,14 @@ class ColumnCompiler:
             self._dtype(type_)
             return Form(loaded(pl.col(expression.name), type_))
         if is_literal(expression):
-            return Form(literal(getattr(expression, "value", None), type_))
+            return Form(literal(getattr(expression, "value", None), type_), is_present=True)
         handler = self._handlers.get(type(expression))
         if handler is None:
             raise NoColumnFormError
-        return handler(self, expression)
+        form = handler(self, expression)
+        if len(str(form.value)) + len(str(form.unsure)) > _MAX_TEXT:
+            raise NoColumnFormError
+        return form
 
     def type_of(self, expression: Expression) -> SqlType | None:
         """The type of an expression."""
@@ -163,10 +172,17 @@ def computed_dtype(type_: SqlType | None) -> pl.DataType:
 
 def literal(value: Any, type_: SqlType | None) -> pl.Expr:
     """A literal of a type."""
-    dtype = computed_dtype(type_)
-    if isinstance(type_, DecimalType):
-        value = int(value.scaleb(type_.scale, _EXACT))
-    return pl.lit(value, dtype=dtype)
+    return pl.lit(_computed(value, type_), dtype=computed_dtype(type_))
+
+
+def literals(values: Sequence[Any], type_: SqlType | None) -> pl.Expr:
+    """Literals of a type as one list, for `is_in`."""
+    computed = [_computed(value, type_) for value in values]
+    return pl.lit(pl.Series(computed, dtype=computed_dtype(type_))).implode()
+
+
+def _computed(value: Any, type_: SqlType | None) -> Any:
+    return int(value.scaleb(type_.scale, _EXACT)) if isinstance(type_, DecimalType) else value
 
 
 def _unloaded_decimal(form: Form, type_: DecimalType) -> pl.Expr:

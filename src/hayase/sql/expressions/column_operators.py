@@ -27,15 +27,18 @@ from hayase.sql.ast.expressions import (
 from hayase.sql.expressions import column_decimals
 from hayase.sql.expressions.coercion import coerced
 from hayase.sql.expressions.column_forms import (
+    MAX_BRANCHES,
     ColumnCompiler,
     Form,
     NoColumnFormError,
     any_of,
     literal,
+    literals,
     only_where,
     quotient,
 )
 from hayase.sql.expressions.comparisons import DISTINCTIONS, conversions, with_times_of_texts
+from hayase.sql.expressions.constants import in_order
 from hayase.sql.expressions.patterns import like_regex
 from hayase.sql.expressions.typing import is_literal
 from hayase.sql.types.casts import Caster, same
@@ -62,11 +65,11 @@ _MIRRORED = {
 def _arithmetic(compiler: ColumnCompiler, expression: Arithmetic) -> Form:
     left, right = compiler.form(expression.left), compiler.form(expression.right)
     type_ = compiler.type_of(expression)
-    unsure = [left.unsure, right.unsure, *(form.value.is_null() for form in (left, right))]
+    unsure = [left.unsure, right.unsure, *(form.value.is_null() for form in (left, right) if not form.is_present)]
     operator = expression.operator
     types = compiler.type_of(expression.left), compiler.type_of(expression.right)
     if type_ == STRING:
-        return Form(left.value + right.value, any_of(*unsure))
+        return Form(left.value + right.value, any_of(*unsure), is_present=True)
     if type_ == DOUBLE:
         one, other = (
             as_double(expression, form.value, one_type)
@@ -74,7 +77,7 @@ def _arithmetic(compiler: ColumnCompiler, expression: Arithmetic) -> Form:
                 (expression.left, expression.right), (left, right), types, strict=True
             )
         )
-        return Form(_of_doubles(operator, one, other), any_of(*unsure))
+        return Form(_of_doubles(operator, one, other), any_of(*unsure), is_present=True)
     if isinstance(type_, DecimalType):
         assert types[0] is not None and types[1] is not None
         result = column_decimals.arithmetic(operator, type_, left, types[0], right, types[1])
@@ -82,7 +85,7 @@ def _arithmetic(compiler: ColumnCompiler, expression: Arithmetic) -> Form:
     if operator in (ArithmeticOperator.DIVIDE, ArithmeticOperator.MODULUS):
         unsure.append((right.value == 0).fill_null(False))
     value = _of_whole_numbers(operator, left.value, right.value)
-    return Form(wrapped(value) if type_ == INTEGER else value, any_of(*unsure))
+    return Form(wrapped(value) if type_ == INTEGER else value, any_of(*unsure), is_present=True)
 
 
 def as_double(expression: Expression, value: pl.Expr, type_: SqlType | None) -> pl.Expr:
@@ -260,8 +263,12 @@ def _in_list(compiler: ColumnCompiler, expression: InList) -> Form:
     found = pl.lit(False)
     unsure = [value.unsure]
     present = value.value.is_not_null()
-    for item in items:
-        if isinstance(item, NullLiteral):
+    parts = list(in_order(items, compiler.type_of))
+    if len(parts) > MAX_BRANCHES:
+        raise NoColumnFormError
+    for constants, item in parts:
+        if item is None:
+            found = found | value.value.is_in(literals(constants, type_)).fill_null(False)
             continue
         same_value = compared(compiler, ComparisonOperator.EQUAL, operand, item)
         unsure.append(only_where(present & ~found, compiler.form(item).unsure))

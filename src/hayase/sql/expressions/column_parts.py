@@ -23,6 +23,7 @@ from hayase.sql.ast.expressions import (
 )
 from hayase.sql.expressions import column_decimals
 from hayase.sql.expressions.column_forms import (
+    MAX_BRANCHES,
     NEVER,
     ColumnCompiler,
     Form,
@@ -75,6 +76,8 @@ def _case(
     """From the last branch to the first: what is not reached is not unsure."""
     type_ = compiler.type_of(expression)
     dtype = computed_dtype(type_)
+    if len(whens) > MAX_BRANCHES:
+        raise NoColumnFormError
     rest = Form(pl.lit(None)) if default is None else compiler.form(default)
     value, unsure = rest.value.cast(dtype), rest.unsure
     for condition, when in zip(reversed(conditions), reversed(whens), strict=True):

@@ -27,6 +27,7 @@ from hayase.sql.expressions import patterns
 from hayase.sql.expressions.code import Value
 from hayase.sql.expressions.coercion import coerced
 from hayase.sql.expressions.comparisons import DISTINCTIONS, conversions, with_times_of_texts
+from hayase.sql.expressions.constants import in_order
 from hayase.sql.expressions.emitter import Emitter, Handler, null_checks, present_checks
 from hayase.sql.types import decimals
 from hayase.sql.types.sql_types import BIGINT, DOUBLE, INTEGER, STRING, DecimalType, SqlType
@@ -198,9 +199,12 @@ def _in_list(emitter: Emitter, expression: InList) -> Value:
     emitter.code.line(f"{result} = False")
     with emitter.code.indented(f"if {value.name} is not None:"):
         emitter.code.line("pass")
-        for item in items:
+        for constants, item in in_order(items, emitter.typer.type_of):
             with emitter.code.indented(f"if not {result}:"):
-                emitter.code.line(f"{result} = {value.name} == {emitter.emit(item).name}")
+                if constants:
+                    emitter.code.line(f"{result} = {value.name} in {emitter.code.bind(frozenset(constants))}")
+                elif item is not None:
+                    emitter.code.line(f"{result} = {value.name} == {emitter.emit(item).name}")
     return Value(result, nullable=False)
 
 

@@ -270,6 +270,6 @@ def test_a_replaced_query_does_not_go_on_with_state_of_another_source(engine: Sq
 @pytest.mark.parametrize("value", ["abc", "0", "-1", "1.5"])
 @pytest.mark.parametrize("name", ["ksql.sink.partitions", "ksql.sink.replicas"])
 def test_a_setting_of_sinks_that_is_no_number_is_refused(engine: SqlEngine, name: str, value: str) -> None:
-    assert "allowed is a whole number above zero" in _error(
+    assert "allowed is a whole number from 1 to" in _error(
         engine, f"SET '{name}'='{value}'; CREATE STREAM a AS SELECT * FROM s;"
     )
