@@ -36,6 +36,10 @@ class StopRequest:
         """Whether it was asked."""
         return self._event.is_set()
 
+    def ask(self) -> None:
+        """Ask, as a signal does."""
+        self._event.set()
+
     def wait(self, seconds: float) -> bool:
         """Wait for a request; whether there was one."""
         return self._event.wait(seconds)

