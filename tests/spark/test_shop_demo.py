@@ -18,3 +18,13 @@ def test_the_shop_proves_that_every_order_was_shipped_and_paid_or_cancelled(tmp_
     assert proven is not None and sum(map(int, proven.groups())) == 30
     assert "which was paid and taken back:" in done.stdout and "command Refund to payment" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True], ids=["one Spark", "apart"])
+def test_the_proof_holds_when_services_are_killed(apart: bool, tmp_path: Path) -> None:
+    options = ["--apart"] if apart else []
+    done = run_hayase("demo", "--shop", "--orders", "30", "--kill", *options, folder=tmp_path, timeout_s=850)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("killed: ") >= 2, done.stdout
+    assert "Proven from the topics of events alone" in done.stdout

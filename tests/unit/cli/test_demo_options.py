@@ -15,3 +15,9 @@ def test_the_shop_takes_no_options_of_the_other_demo(capsys: pytest.CaptureFixtu
 def test_too_few_orders_to_compare_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["demo", "--orders", "10"]) == 2
     assert "10 is too few to compare; give 1000 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--kill", "--apart"])
+def test_options_of_the_shop_are_refused_without_it(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["demo", option]) == 1
+    assert "--apart and --kill are of the shop: add --shop" in capsys.readouterr().err

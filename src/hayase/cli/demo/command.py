@@ -30,6 +30,10 @@ def demo(
     shop: Annotated[
         bool, typer.Option("--shop", help="Run the shop of examples/shop instead: four services, and a saga.")
     ] = False,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="With --shop: give each of the four services a Spark of its own.")
+    ] = False,
+    kill: Annotated[bool, typer.Option("--kill", help="With --shop: kill services while they work.")] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
@@ -44,9 +48,10 @@ def demo(
     Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
     differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
 
-    With --shop, orders, payments, stock and shipping run as four applications in one Spark, and customers send random
-    orders and cancellations. At the end it proves from the topics of events that every order was shipped and paid once,
-    or cancelled with goods and money back; the exit code is 1 if not.
+    With --shop, orders, payments, stock and shipping run as four applications in one Spark, or in four with --apart,
+    and customers send random orders and cancellations. With --kill a process is killed, and started again, each time
+    some more events have come. At the end it proves from the topics of events that every order was shipped and paid
+    once, or cancelled with goods and money back; the exit code is 1 if not.
 
     For example:
 
@@ -57,6 +62,8 @@ def demo(
         hayase demo --sql
 
         hayase demo --shop --orders 500
+
+        hayase demo --shop --apart --kill
 
         hayase demo --keep-running
 
@@ -71,7 +78,7 @@ def demo(
         )
     place = (folder or _default_folder()).expanduser().absolute()
     if shop:
-        from hayase.cli.demo.shop_run import run_shop_demo
+        from hayase.cli.demo.shop_run import ShopOptions, run_shop_demo
 
         if sql or keep_running or kafka is not None or command_config is not None:
             raise ConfigError(
@@ -79,7 +86,10 @@ def demo(
                 "--shop runs to its end on the embedded log: leave out --sql, --keep-running, --kafka and "
                 "--command-config",
             )
-        raise typer.Exit(run_shop_demo(_SHOP_ORDERS if orders is None else orders, place, Console()))
+        shop_options = ShopOptions(_SHOP_ORDERS if orders is None else orders, place, apart, kill)
+        raise typer.Exit(run_shop_demo(shop_options, Console()))
+    if apart or kill:
+        raise ConfigError("OPTIONS_EXCLUDE", "--apart and --kill are of the shop: add --shop, or leave them out")
     orders = _ORDERS if orders is None else orders
     if orders < _ORDERS_MIN:
         raise typer.BadParameter(f"{orders} is too few to compare; give {_ORDERS_MIN} or more", param_hint="--orders")

@@ -1,11 +1,14 @@
-"""The shop of `examples/shop`: four applications in one Spark, customers, and the proof from topics at the end."""
+"""The shop of `examples/shop`: four applications, customers, and the proof from topics at the end."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
@@ -17,17 +20,23 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from hayase.app.states import State
 from hayase.app.stop_request import StopRequest
-from hayase.app.streams_runtime import StreamsRuntime
 from hayase.cli.demo.display import money
 from hayase.cli.demo.example import example_file
 from hayase.cli.demo.folder import demo_folder
+from hayase.cli.demo.shop_services import (
+    APPLICATION_ID,
+    SERVICES,
+    Killer,
+    ShopProcesses,
+    application_id,
+    check_topologies,
+    commands_of_services,
+)
 from hayase.cli.load import load_file
-from hayase.cli.quiet import stderr_to
 from hayase.cli.trace import text_lines
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError
+from hayase.core.java import find_java
 from hayase.core.records import TopicPartition
 from hayase.dsl.builder import topology_of
 from hayase.log.config import log_config
@@ -38,8 +47,6 @@ from hayase.patterns.app import PatternsApp
 from hayase.patterns.commands import CommandClient
 from hayase.patterns.tracing import find, topics_of_patterns, tree
 
-APPLICATION_ID = "hayase-shop"
-SERVICES = ("stock", "payments", "shipping", "orders")
 _SEED = 1
 _PARTITIONS = 2
 _AT_ONCE = 10
@@ -51,48 +58,67 @@ _QUIET_S = 300.0
 _STATES = ("placed", "reserved", "paid", "dispatched", "taken back", "shipped", "cancelled")
 
 
-def run_shop_demo(orders: int, folder: Path, console: Console) -> int:
-    """Run it; the exit code: 0 if the proof holds, 1 if not, 130 if interrupted.
+@dataclass(frozen=True, slots=True)
+class ShopOptions:
+    """What the shop was asked for.
 
-    Args:
+    Attributes:
         orders: how many.
         folder: where topics and state go; emptied before.
-        console: where to.
+        apart: each application has a process and a Spark of its own.
+        kill: services are killed while they work.
+    """
+
+    orders: int
+    folder: Path
+    apart: bool = False
+    kill: bool = False
+
+
+def run_shop_demo(options: ShopOptions, console: Console) -> int:
+    """Run it; the exit code: 0 if the proof holds, 1 if not, 130 if interrupted.
 
     Raises:
         HayaseError: it could not run.
     """
+    orders = options.orders
     with ExitStack() as stack:
-        folder = stack.enter_context(demo_folder(folder))
+        folder = stack.enter_context(demo_folder(options.folder))
+        find_java()  # the services would say that it is missing, each in its own file
         settings = {"log.dir": folder / "log", "state.dir": folder / "state"}
-        services = {name: load_file(example_file(f"shop/{name}.py")) for name in SERVICES}
+        modules = {name: load_file(example_file(f"shop/{name}.py")) for name in SERVICES}
         customers, proof = (load_file(example_file(f"shop/{name}.py")) for name in ("customers", "proof"))
         console.print(f"services: {example_file('shop/orders.py').parent}", highlight=False, soft_wrap=True)
         log = open_log(log_config(StreamsConfig({"application.id": APPLICATION_ID, **settings})))
         stack.callback(log.close)
-        runtime = StreamsRuntime({"application.id": APPLICATION_ID, **settings}, recall=False)
-        for name, module in services.items():
-            topology = topology_of(module.topology)
-            PatternsApp(
-                topology, {"application.id": f"{APPLICATION_ID}-{name}", **settings}, partitions=_PARTITIONS
-            ).create_topics()
-            runtime.add_topology(name, topology)
-        errors = folder / "stderr.log"
+        for name, module in modules.items():
+            own = {"application.id": application_id(name), **settings}
+            PatternsApp(topology_of(module.topology), own, partitions=_PARTITIONS).create_topics()
+        processes = ShopProcesses(commands_of_services(settings, apart=options.apart), folder / "output")
         facts = _Facts(log, proof)
-        try:
-            with stderr_to(errors), StopRequest() as stop, runtime:
-                console.print("starting four applications in one Spark")
-                wishes = _Customers(services["orders"], customers, orders, settings, stop)
-                runtime.start()
-                wishes.start()
-                stopped = _watch(console, runtime, facts, wishes, orders, stop)
-                wishes.join()
-        except HayaseError:
-            console.print(f"what Spark said is in {errors}", highlight=False, soft_wrap=True)
-            raise
+        with StopRequest() as stop, closing(processes):
+            sparks = "a Spark each" if options.apart else "one Spark"
+            console.print(f"starting four applications in {sparks}")
+            processes.start()
+            wishes = _Customers(modules["orders"], customers, orders, settings, stop)
+            wishes.start()
+            killer = Killer(processes, orders, _SEED) if options.kill else None
+
+            def check() -> None:
+                processes.check()
+                if not options.apart:
+                    check_topologies(settings)
+                if wishes.error is not None:
+                    raise wishes.error
+
+            stopped = _watch(console, check, facts, wishes, orders, stop, killer)
+            wishes.join()
         if stopped:
             console.print("stopped before all orders were settled; nothing was proven")
             return 130
+        if killer is not None:
+            killed = ", ".join(f"{name} {count}" for name, count in sorted(Counter(killer.killed).items()))
+            console.print(f"killed and started again, times: {killed or 'none'}", highlight=False)
         return _prove(console, log, proof, orders, folder)
 
 
@@ -161,37 +187,37 @@ class _Customers(threading.Thread):
 
 
 def _watch(
-    console: Console, runtime: StreamsRuntime, facts: _Facts, wishes: _Customers, orders: int, stop: StopRequest
+    console: Console,
+    check: Callable[[], None],
+    facts: _Facts,
+    wishes: _Customers,
+    orders: int,
+    stop: StopRequest,
+    killer: Killer | None,
 ) -> bool:
     """Show the orders by state until all are settled, or nothing happens any more; whether it was stopped before."""
-    ledger = facts.new_ledger()
-    last_event, last_line = time.monotonic(), 0.0
+    ledger, events = facts.new_ledger(), 0
+    last_event, last_line, line = time.monotonic(), 0.0, ""
     live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
     with live or ExitStack():
         while not ledger.settled(orders):
             if stop.wait(_TICK_S):
                 return True
-            _raise_failures(runtime, wishes)
+            check()
             new, now = facts.read(), time.monotonic()
             ledger.add(new)
+            events += len(new)
             last_event = now if new else last_event
             if not wishes.is_alive() and now - last_event > _QUIET_S:
                 break
             if live is not None:
                 live.update(_states_table(ledger))
-            elif now - last_line >= _PLAIN_EVERY_S and ledger.stories:
-                last_line = now
-                console.print(_states_line(ledger), highlight=False, soft_wrap=True)
+            elif now - last_line >= _PLAIN_EVERY_S and ledger.stories and line != _states_line(ledger):
+                last_line, line = now, _states_line(ledger)
+                console.print(line, highlight=False, soft_wrap=True)
+            if killer is not None and (name := killer.look(events)) is not None:
+                console.print(f"killed: {name}, after {events:,} events; it starts again", highlight=False)
     return False
-
-
-def _raise_failures(runtime: StreamsRuntime, wishes: _Customers) -> None:
-    for app in runtime.topologies.values():
-        if app.state is State.ERROR and app.error is not None:
-            raise app.error
-    for error in (runtime.error, wishes.error):
-        if error is not None:
-            raise error
 
 
 def _prove(console: Console, log: Log, proof: ModuleType, orders: int, folder: Path) -> int:
@@ -239,5 +265,6 @@ def _states_table(ledger: Any) -> Table:
 
 
 def _states_line(ledger: Any) -> str:
-    states = ledger.states()
-    return "orders: " + ", ".join(f"{states[name]:,} {name}" for name in _STATES if states[name])
+    states, is_open = ledger.states(), sum(not story.settled for story in ledger.stories.values())
+    shown = ", ".join(f"{states[name]:,} {name}" for name in _STATES if states[name])
+    return f"orders: {shown}; {is_open:,} with an open checkout"
