@@ -69,6 +69,7 @@ SOURCES: Mapping[str, str] = {
     "hayase.FileSourceConnector": f"{_HERE}files.file_source:FileSourceConnector",
     "hayase.DatagenSourceConnector": f"{_HERE}datagen.datagen_source:DatagenSourceConnector",
     "hayase.WebhookSourceConnector": f"{_HERE}http.webhook_source:WebhookSourceConnector",
+    "hayase.CommandSourceConnector": "hayase.patterns.command_source:CommandSourceConnector",
 }
 """Built-in source connectors: the name in configurations, and where the class is."""
 SINKS: Mapping[str, str] = {
@@ -83,6 +84,7 @@ _EXTRAS: Mapping[str, tuple[str, str]] = {
     f"{_HERE}postgres.": ("psycopg", "postgres"),
     f"{_HERE}sql.postgres_sink": ("psycopg", "postgres"),
     f"{_HERE}http.webhook_source": ("starlette", "server"),
+    "hayase.patterns.command_source": ("starlette", "server"),
 }
 """Modules of built-in connectors that need a package which the core does not: the package, and the extra with it."""
 _HEADER_CONVERTERS = (
