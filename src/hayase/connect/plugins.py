@@ -174,15 +174,19 @@ class Plugins:
             if (kind, name) in self._plugins:
                 return self._plugins[kind, name]
         known = self.of_type(*types)
-        found = [plugin for plugin in known if name in plugin.aliases or name == plugin.target.replace(":", ".")]
+        found = {  # a class may be of two kinds, such as converters of values and of headers
+            plugin.target: plugin
+            for plugin in reversed(known)
+            if name in plugin.aliases or name == plugin.target.replace(":", ".")
+        }
         if len(found) == 1:
-            return found[0]
+            return next(iter(found.values()))
         word = _WORDS[types[0]]
         if found:
             raise ConfigError(
                 "AMBIGUOUS_CLASS",
                 f"More than one {word} matches alias {name}. Please use full name and package of the class; found: "
-                + ", ".join(plugin.name for plugin in found),
+                + ", ".join(sorted(plugin.name for plugin in found.values())),
             )
         raise ConfigError(
             "UNKNOWN_CLASS",
