@@ -17,7 +17,7 @@ def test_too_few_orders_to_compare_are_refused(capsys: pytest.CaptureFixture[str
     assert "10 is too few to compare; give 1000 or more" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--kill", "--apart"])
+@pytest.mark.parametrize("option", ["--kill", "--apart", "--postgres"])
 def test_options_of_the_shop_are_refused_without_it(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["demo", option]) == 1
-    assert "--apart and --kill are of the shop: add --shop" in capsys.readouterr().err
+    assert "--apart, --kill and --postgres are of the shop: add --shop" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hayase.cli.demo.shop_services import Killer, ShopProcesses, commands_of_services
+from hayase.cli.demo.shop_services import Command, Killer, ShopProcesses, commands_of_services
 from hayase.core.errors import StreamsStoppedError
 
 WITH_CHILD = (
@@ -24,7 +24,7 @@ WITH_CHILD = (
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[ShopProcesses]:
-    command = [sys.executable, "-c", WITH_CHILD, str(tmp_path / "pids")]
+    command = Command([sys.executable, "-c", WITH_CHILD, str(tmp_path / "pids")])
     with closing(ShopProcesses({"stock": command}, tmp_path / "output")) as processes:
         processes.start()
         yield processes
@@ -49,7 +49,8 @@ def test_a_process_is_killed_with_its_children_and_started_again(started: ShopPr
 
 
 def test_a_process_that_ends_by_itself_is_named_with_what_it_said(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; print('the disk is full'); sys.exit(3)"]
+    script = "import os, sys; print(os.environ['SAID']); sys.exit(3)"
+    command = Command([sys.executable, "-c", script], {"SAID": "the disk is full"})
     with closing(ShopProcesses({"stock": command}, tmp_path / "output")) as processes:
         processes.start()
         with pytest.raises(StreamsStoppedError, match=r"stock of the shop failed.* status 3: the disk is full"):
@@ -64,7 +65,7 @@ def check_for_ever(processes: ShopProcesses) -> None:
 
 class Killed(ShopProcesses):
     def __init__(self) -> None:
-        super().__init__({"stock": [], "orders": []}, Path())
+        super().__init__({"stock": Command([]), "orders": Command([])}, Path())
         self.order: list[str] = []
 
     def kill(self, name: str) -> None:
@@ -84,7 +85,8 @@ def test_processes_are_killed_as_events_come_and_not_while_nothing_happens() -> 
 def test_services_run_in_one_spark_or_in_one_each() -> None:
     settings = {"log.dir": "log", "state.dir": "state"}
     (one,) = commands_of_services(settings, apart=False).values()
-    assert one[3:5] == ["runtime", "run"] and "application.id=hayase-shop" in one
+    assert one.arguments[3:5] == ["runtime", "run"] and "application.id=hayase-shop" in one.arguments
     apart = commands_of_services(settings, apart=True)
     assert list(apart) == ["stock", "payments", "shipping", "orders"]
-    assert apart["stock"][3] == "run" and "application.id=hayase-shop-stock" in apart["stock"]
+    stock = apart["stock"].arguments
+    assert stock[3] == "run" and "application.id=hayase-shop-stock" in stock

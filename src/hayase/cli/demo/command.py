@@ -34,6 +34,12 @@ def demo(
         bool, typer.Option("--apart", help="With --shop: give each of the four services a Spark of its own.")
     ] = False,
     kill: Annotated[bool, typer.Option("--kill", help="With --shop: kill services while they work.")] = False,
+    postgres: Annotated[
+        bool,
+        typer.Option(
+            "--postgres", help="With --shop: payments are a service with a PostgreSQL; read models are in another."
+        ),
+    ] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
@@ -48,10 +54,12 @@ def demo(
     Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
     differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
 
-    With --shop, orders, payments, stock and shipping run as four applications in one Spark, or in four with --apart,
-    and customers send random orders and cancellations. With --kill a process is killed, and started again, each time
-    some more events have come. At the end it proves from the topics of events that every order was shipped and paid
-    once, or cancelled with goods and money back; the exit code is 1 if not.
+    With --shop, orders, payments, stock and shipping run as four applications in one Spark, or in four with --apart;
+    customers send random orders and cancellations by HTTP, and read models follow in SQLite. With --postgres payments
+    are a service with a PostgreSQL of its own, which is slow, fails and answers twice, and read models are in another;
+    PostgreSQL is downloaded at the first use (15 MB). With --kill a process is killed, and started again, each time
+    some more events have come. At the end it proves from the topics and the databases that every order was shipped and
+    paid once, or cancelled with goods and money back; the exit code is 1 if not. Needs the extra server, and postgres.
 
     For example:
 
@@ -63,7 +71,7 @@ def demo(
 
         hayase demo --shop --orders 500
 
-        hayase demo --shop --apart --kill
+        hayase demo --shop --postgres --kill
 
         hayase demo --keep-running
 
@@ -86,10 +94,12 @@ def demo(
                 "--shop runs to its end on the embedded log: leave out --sql, --keep-running, --kafka and "
                 "--command-config",
             )
-        shop_options = ShopOptions(_SHOP_ORDERS if orders is None else orders, place, apart, kill)
+        shop_options = ShopOptions(_SHOP_ORDERS if orders is None else orders, place, apart, kill, postgres)
         raise typer.Exit(run_shop_demo(shop_options, Console()))
-    if apart or kill:
-        raise ConfigError("OPTIONS_EXCLUDE", "--apart and --kill are of the shop: add --shop, or leave them out")
+    if apart or kill or postgres:
+        raise ConfigError(
+            "OPTIONS_EXCLUDE", "--apart, --kill and --postgres are of the shop: add --shop, or leave them out"
+        )
     orders = _ORDERS if orders is None else orders
     if orders < _ORDERS_MIN:
         raise typer.BadParameter(f"{orders} is too few to compare; give {_ORDERS_MIN} or more", param_hint="--orders")

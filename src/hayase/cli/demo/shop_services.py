@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -24,6 +28,7 @@ RUNTIME = "services"
 """Name of the process that runs all of them in one Spark."""
 _TAIL_LINES = 15
 _GONE_S = 20.0
+_REST_TIMEOUT_S = 5.0
 _KILLS_PER_ORDERS = (20, 2, 500)
 """At least, for each order, and at most: so many events lie between two kills."""
 
@@ -33,23 +38,41 @@ def application_id(service: str) -> str:
     return f"{APPLICATION_ID}-{service}"
 
 
-def commands_of_services(settings: Mapping[str, object], *, apart: bool) -> dict[str, list[str]]:
-    """The commands that run the four applications, by the name of the process.
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a process runs.
+
+    Attributes:
+        arguments: the program first.
+        environment: beside that of this process.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def commands_of_services(
+    settings: Mapping[str, object], services: Sequence[str] = SERVICES, *, apart: bool
+) -> dict[str, Command]:
+    """The commands that run the applications, by the name of the process.
 
     Args:
         settings: `log.dir` and `state.dir`.
+        services: that are applications.
         apart: whether each has a process and a Spark of its own.
     """
     if apart:
-        return {name: hayase_command("run", _target(name), settings=_with_id(settings, name)) for name in SERVICES}
-    targets = [f"{name}={_target(name)}" for name in SERVICES]
+        return {name: hayase_command("run", _target(name), settings=_with_id(settings, name)) for name in services}
+    targets = [f"{name}={_target(name)}" for name in services]
     return {RUNTIME: hayase_command("runtime", "run", *targets, settings=_with_id(settings))}
 
 
-def hayase_command(*arguments: str, settings: Mapping[str, object]) -> list[str]:
+def hayase_command(
+    *arguments: str, settings: Mapping[str, object], environment: Mapping[str, str] | None = None
+) -> Command:
     """A command of Hayase, with this Python and settings."""
     given = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-    return [sys.executable, "-m", "hayase", *arguments, *given]
+    return Command([sys.executable, "-m", "hayase", *arguments, *given], environment or {})
 
 
 class ShopProcesses:
@@ -60,8 +83,8 @@ class ShopProcesses:
         folder: where what they say goes.
     """
 
-    def __init__(self, commands: Mapping[str, Sequence[str]], folder: Path) -> None:
-        self._commands = {name: list(command) for name, command in commands.items()}
+    def __init__(self, commands: Mapping[str, Command], folder: Path) -> None:
+        self._commands = dict(commands)
         self._folder = folder
         self._processes: dict[str, ServerProcess] = {}
 
@@ -77,7 +100,9 @@ class ShopProcesses:
             self._start(name)
 
     def _start(self, name: str) -> None:
-        self._processes[name] = ServerProcess(self._commands[name], self._output(name))
+        command = self._commands[name]
+        environment = {**os.environ, **command.environment}
+        self._processes[name] = ServerProcess([*command.arguments], self._output(name), environment)
 
     def _output(self, name: str) -> Path:
         return self._folder / f"{name}.log"
@@ -113,6 +138,24 @@ class ShopProcesses:
         for process in self._processes.values():
             process.end()
         self._processes.clear()
+
+
+def check_connectors(url: str) -> None:
+    """Raise if a connector, or a task of one, has failed; a worker that does not answer is left to `check`.
+
+    Raises:
+        StreamsStoppedError: `SERVICE_FAILED`.
+    """
+    try:
+        with urllib.request.urlopen(f"{url}/connectors?expand=status", timeout=_REST_TIMEOUT_S) as answer:
+            found = json.load(answer)
+    except (OSError, ValueError):
+        return
+    for name, each in found.items():
+        status = each["status"]
+        for part in (status["connector"], *status["tasks"]):
+            if part["state"] == "FAILED":
+                raise _failed(f"connector {name}", part.get("trace", "").strip())
 
 
 def check_topologies(settings: Mapping[str, object]) -> None:
