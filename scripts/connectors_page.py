@@ -82,6 +82,26 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "hmac.secret": "${env:WEBHOOK_SECRET}",
         },
     ),
+    "command-source": (
+        (
+            "Commands for an [aggregate](../patterns.md#commands-by-http) by HTTP: the reply is the answer. "
+            "`POST /17/Place` with the fields of the command as JSON, or a CloudEvent with `ce-subject`, `ce-type` and "
+            "`ce-id`. The id of the command is `ce-id` or `Idempotency-Key`: a repeat counts once and gets the same "
+            "reply. 200: accepted; 422: rejected; 409: conflict; 400: invalid; 500: failed, and a repeat is tried "
+            "again; 429: too many wait; 504: no reply within `answer.timeout.ms`, so the outcome is unknown: repeat it "
+            "with its id. `ce-expectedversion`, `ce-correlationid`, `ce-causationid` and `ce-source` are those of the "
+            "command."
+        ),
+        {
+            "connector.class": "CommandSource",
+            "aggregate": "order",
+            "webhook.port": "9090",
+            "hmac.secret": "${env:WEBHOOK_SECRET}",
+            "key.converter": "StringConverter",
+            "value.converter": "StringConverter",
+            "header.converter": "StringConverter",
+        },
+    ),
     "postgres-source": (
         (
             "Changes of PostgreSQL tables as Debezium's events, under Debezium's keys: topic names, envelopes, keys of "

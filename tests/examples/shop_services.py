@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from hayase.cli.demo import shop_proof as proof
+from hayase.cli.demo.shop_customers import Wish
 from hayase.cli.load import load_file
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.reactions import CommandTarget
@@ -20,7 +22,6 @@ from hayase.testing import TopologyTestDriver
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "shop"
 SERVICES = {name: load_file(FOLDER / f"{name}.py") for name in ("orders", "stock", "payments", "shipping")}
-customers, proof = load_file(FOLDER / "customers.py"), load_file(FOLDER / "proof.py")
 messages = sys.modules["shop_messages"]
 
 
@@ -40,6 +41,10 @@ class Shop:
         headers = command_headers(made, f"c{self._sent}", "/customers", 0, {})
         self._drivers_reading(made.topic)[0].pipe(made.topic, key.encode(), made.data, 0, headers)
         self._collect()
+
+    def ask(self, target: CommandTarget[Any], wish: Wish) -> None:
+        """Send what a customer or the supplier wishes."""
+        self.send(target, wish.key, getattr(messages, wish.type)(**wish.fields))
 
     def _drivers_reading(self, topic: str) -> list[TopologyTestDriver]:
         return [driver for driver in self._drivers.values() if driver._reads(topic)]

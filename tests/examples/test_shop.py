@@ -6,8 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.examples.shop_services import FOLDER, SERVICES, customers, messages, proof, shop_of
+from tests.examples.shop_services import FOLDER, SERVICES, messages, shop_of
 
+from hayase.cli.demo import shop_proof as proof
+from hayase.cli.demo.shop_customers import goods, wishes
 from hayase.cli.main import run_cli
 
 ORDERS = 40
@@ -17,10 +19,10 @@ def bought(seed: int, orders: int = ORDERS) -> Any:
     """The ledger after random orders, with records in any order between the services, and time that passes."""
     random = Random(seed)
     with shop_of(seed) as shop:
-        for item, restock in customers.goods(orders):
-            shop.send(messages.STOCK, item, restock)
-        for key, command in customers.wishes(seed, orders):
-            shop.send(SERVICES["orders"].order, key, command)
+        for wish in goods(orders):
+            shop.ask(messages.STOCK, wish)
+        for wish in wishes(seed, orders):
+            shop.ask(SERVICES["orders"].order, wish)
             for _ in range(random.randrange(8)):
                 shop.step()
             if random.random() < 0.05:

@@ -100,6 +100,11 @@ def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
         time.sleep(0.5)
     records = read(log, "payments")
     assert {dict(record.headers)["ce_type"] for record in records} == {b"Captured"}
+    for record in records:
+        headers = dict(record.headers)
+        assert headers["ce_id"] == headers["id"] and headers["ce_subject"] == record.key
+        assert headers["ce_correlationid"] == b"visit"
+        assert headers["ce_causationid"] == b"c%d" % json.loads(record.value or b"")["cents"]
     for key in "abc":
         wanted = [number for each, number in rows if each == key]
         there = [json.loads(record.value or b"")["cents"] for record in records if record.key == key.encode()]
@@ -115,7 +120,9 @@ def _write(server: PostgresServer, database: str, publish: Publish, seed: int) -
             connection.execute("SELECT pg_advisory_xact_lock(1)")
             for part in range(chosen.randint(1, 3)):
                 number = 10_000 * seed + 10 * step + part
-                publish(connection, "payments", key, Captured(number))
+                publish(
+                    connection, "payments", key, Captured(number), correlation_id="visit", causation_id=f"c{number}"
+                )
                 connection.execute("INSERT INTO audit (key, number) VALUES (%s, %s)", (key, number))
             if chosen.random() < 0.3:
                 connection.rollback()
@@ -187,3 +194,14 @@ def test_of_two_processes_with_one_record_the_second_waits_and_finds_it_noted(
         connection.commit()
         thread.join(10)
     assert found == [False]
+
+
+def test_an_older_table_of_debezium_gets_the_columns_and_one_without_them_will_do(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    columns = "id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload text"
+    with postgres_server.connect(database, autocommit=False) as connection:
+        connection.execute(f"CREATE TABLE outbox ({columns})")
+        outbox.publish(connection, "payments", "a", Captured(1))
+        outbox.create_table(connection)
+        outbox.publish(connection, "payments", "a", Captured(1), causation_id="c")

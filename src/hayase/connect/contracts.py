@@ -256,6 +256,16 @@ class SourceTaskContext(Protocol):
         """
         ...
 
+    def read_partition(
+        self, topic: str, partition: int, offset: int
+    ) -> tuple[list[tuple[bytes | None, bytes | None]], int]:
+        """As `read_topic`, of one partition of a topic that may have several."""
+        ...
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """The end of each partition of a topic; an absent one has none. From the task's thread."""
+        ...
+
 
 class Task(Versioned, ABC):
     """A part of a connector's work, in one thread."""

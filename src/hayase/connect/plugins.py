@@ -69,6 +69,7 @@ SOURCES: Mapping[str, str] = {
     "hayase.FileSourceConnector": f"{_HERE}files.file_source:FileSourceConnector",
     "hayase.DatagenSourceConnector": f"{_HERE}datagen.datagen_source:DatagenSourceConnector",
     "hayase.WebhookSourceConnector": f"{_HERE}http.webhook_source:WebhookSourceConnector",
+    "hayase.CommandSourceConnector": "hayase.patterns.command_source:CommandSourceConnector",
 }
 """Built-in source connectors: the name in configurations, and where the class is."""
 SINKS: Mapping[str, str] = {
@@ -83,6 +84,7 @@ _EXTRAS: Mapping[str, tuple[str, str]] = {
     f"{_HERE}postgres.": ("psycopg", "postgres"),
     f"{_HERE}sql.postgres_sink": ("psycopg", "postgres"),
     f"{_HERE}http.webhook_source": ("starlette", "server"),
+    "hayase.patterns.command_source": ("starlette", "server"),
 }
 """Modules of built-in connectors that need a package which the core does not: the package, and the extra with it."""
 _HEADER_CONVERTERS = (
@@ -172,15 +174,19 @@ class Plugins:
             if (kind, name) in self._plugins:
                 return self._plugins[kind, name]
         known = self.of_type(*types)
-        found = [plugin for plugin in known if name in plugin.aliases or name == plugin.target.replace(":", ".")]
+        found = {  # a class may be of two kinds, such as converters of values and of headers
+            plugin.target: plugin
+            for plugin in reversed(known)
+            if name in plugin.aliases or name == plugin.target.replace(":", ".")
+        }
         if len(found) == 1:
-            return found[0]
+            return next(iter(found.values()))
         word = _WORDS[types[0]]
         if found:
             raise ConfigError(
                 "AMBIGUOUS_CLASS",
                 f"More than one {word} matches alias {name}. Please use full name and package of the class; found: "
-                + ", ".join(plugin.name for plugin in found),
+                + ", ".join(sorted(plugin.name for plugin in found.values())),
             )
         raise ConfigError(
             "UNKNOWN_CLASS",

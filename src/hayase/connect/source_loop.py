@@ -124,6 +124,14 @@ class TaskContext:
         """See `SourceTaskContext.read_topic`."""
         return ([], offset) if self.topics is None else self.topics.read(topic, offset)
 
+    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[KeyAndValue], int]:
+        """See `SourceTaskContext.read_partition`."""
+        return ([], offset) if self.topics is None else self.topics.read_partition(topic, partition, offset)
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """See `SourceTaskContext.end_offsets`."""
+        return [] if self.topics is None else self.topics.end_offsets(topic)
+
 
 @dataclass(slots=True)
 class SourceMetrics:

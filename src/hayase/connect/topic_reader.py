@@ -1,6 +1,9 @@
-"""Topics that a source task reads: what users ask of it there."""
+"""Topics that a source task reads: what users ask of it there, and the answers to what it wrote."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.core.errors import LogError
@@ -11,7 +14,7 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 
 class TopicReader:
-    """Reads topics of one partition. Belongs to one thread.
+    """Reads topics. Belongs to one thread.
 
     Args:
         log: of the task.
@@ -28,10 +31,29 @@ class TopicReader:
             ConnectError: `SEVERAL_PARTITIONS`: their records have no order.
             RetriableError: the log cannot be read.
         """
-        try:
+        with _retriable(topic):
             return self._read(topic, offset)
-        except LogError as error:
-            raise RetriableError(error.condition, f"the topic {topic} cannot be read: {error.message}") from error
+
+    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[KeyAndValue], int]:
+        """The records of a partition from an offset on, and the offset behind them.
+
+        Raises:
+            RetriableError: the log cannot be read.
+        """
+        with _retriable(topic):
+            return self._read_partition(TopicPartition(topic, partition), offset)
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """The end of each partition; a topic that is absent has none.
+
+        Raises:
+            RetriableError: the log cannot be read.
+        """
+        with _retriable(topic):
+            info = self._log.describe([topic]).get(topic)
+            partitions = [TopicPartition(topic, number) for number in range(0 if info is None else info.partitions)]
+            ends = self._log.end_offsets(partitions)
+            return [ends[partition] for partition in partitions]
 
     def _read(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
         info = self._log.describe([topic]).get(topic)
@@ -44,7 +66,9 @@ class TopicReader:
                 "an order. Make it again, or name another topic",
                 topic=topic,
             )
-        partition = TopicPartition(topic, 0)
+        return self._read_partition(TopicPartition(topic, 0), offset)
+
+    def _read_partition(self, partition: TopicPartition, offset: int) -> tuple[list[KeyAndValue], int]:
         first, end = self._log.start_offsets([partition])[partition], self._log.end_offsets([partition])[partition]
         start = first if end < offset else max(offset, first)  # beyond its end: the topic was made again
         if end <= start:
@@ -59,3 +83,11 @@ class TopicReader:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+@contextlib.contextmanager
+def _retriable(topic: str) -> Iterator[None]:
+    try:
+        yield
+    except LogError as error:
+        raise RetriableError(error.condition, f"the topic {topic} cannot be read: {error.message}") from error

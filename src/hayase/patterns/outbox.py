@@ -30,6 +30,8 @@ MESSAGE_PREFIX = "hayase-outbox"
 PUBLICATION = "hayase_outbox"
 """A publication of no table: messages need one, and one of all tables would refuse updates of those without a key."""
 _TABLE = "outbox"
+_ORIGIN = ("correlationid", "causationid")
+"""Columns that Debezium does not have; what is not given is not written, so a table without them will do."""
 
 
 class Connection(Protocol):
@@ -41,7 +43,9 @@ class Connection(Protocol):
 
 
 def create_table(connection: Connection, table: str = _TABLE) -> None:
-    """Make the outbox table unless it is there: Debezium's columns, and one for headers.
+    """Make the outbox table unless it is there: Debezium's columns, and two for what an event belongs to.
+
+    An older table gets those two.
 
     Args:
         connection: to PostgreSQL.
@@ -51,9 +55,12 @@ def create_table(connection: Connection, table: str = _TABLE) -> None:
     execute(
         connection,
         f"CREATE TABLE IF NOT EXISTS {table} (id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, "
-        "aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload text)",
+        "aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload text, correlationid text, "
+        "causationid text)",
         {},
     )
+    for column in _ORIGIN:
+        execute(connection, f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text", {})
 
 
 def create_publication(connection: Connection) -> None:
@@ -75,6 +82,8 @@ def publish(
     *,
     event_type: str | None = None,
     event_id: str | None = None,
+    correlation_id: str | None = None,
+    causation_id: str | None = None,
     table: str = _TABLE,
 ) -> str:
     """Record an event in the outbox table, inside the caller's transaction.
@@ -89,6 +98,8 @@ def publish(
         event: a dataclass, `msgspec.Struct`, Pydantic model, mapping, text or JSON as bytes.
         event_type: its name; default: that of its class.
         event_id: by which receivers count it once; default: a new UUID.
+        correlation_id: what the event belongs to, by which `hayase trace` finds it.
+        causation_id: what caused it: the id of the command that it answers.
         table: of the outbox.
 
     Returns:
@@ -105,11 +116,12 @@ def publish(
     """
     check_name(table)
     check_transaction(connection)
-    values = _values(topic, key, event, event_type, event_id)
+    values = _values(topic, key, event, event_type, event_id) | _origin(correlation_id, causation_id)
+    others = [column for column in values if column != "id"]
     execute(
         connection,
-        f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload) "
-        "VALUES (CAST(:id AS uuid), :aggregatetype, :aggregateid, :type, :payload)",
+        f"INSERT INTO {table} (id, {', '.join(others)}) "
+        f"VALUES (CAST(:id AS uuid), {', '.join(f':{column}' for column in others)})",
         values,
     )
     execute(connection, f"DELETE FROM {table} WHERE id = CAST(:id AS uuid)", {"id": values["id"]})
@@ -124,6 +136,8 @@ def emit(
     *,
     event_type: str | None = None,
     event_id: str | None = None,
+    correlation_id: str | None = None,
+    causation_id: str | None = None,
     prefix: str = MESSAGE_PREFIX,
 ) -> str:
     """Record an event in the write-ahead log, without a table, inside the caller's transaction; as `publish`.
@@ -135,6 +149,8 @@ def emit(
         event: a dataclass, `msgspec.Struct`, Pydantic model, mapping, text or JSON as bytes.
         event_type: its name; default: that of its class.
         event_id: by which receivers count it once; default: a new UUID.
+        correlation_id: what the event belongs to, by which `hayase trace` finds it.
+        causation_id: what caused it: the id of the command that it answers.
         prefix: of the messages.
 
     Returns:
@@ -145,7 +161,7 @@ def emit(
         SerializationError: `INVALID_EVENT`.
     """
     check_transaction(connection)
-    values = _values(topic, key, event, event_type, event_id)
+    values = _values(topic, key, event, event_type, event_id) | _origin(correlation_id, causation_id)
     content = json.dumps(values, ensure_ascii=False)
     execute(
         connection,
@@ -173,7 +189,11 @@ def table_connector(database: Mapping[str, str], *, table: str = _TABLE, schema:
         "transforms": "outbox",
         "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
         "transforms.outbox.route.topic.replacement": "${routedByValue}",
-        "transforms.outbox.table.fields.additional.placement": "type:header:ce_type",
+        "transforms.outbox.table.fields.additional.placement": (
+            "id:header:ce_id,aggregateid:header:ce_subject,type:header:ce_type,"
+            "correlationid:header:ce_correlationid,causationid:header:ce_causationid"
+        ),
+        "transforms.outbox.table.fields.additional.error.on.missing": "false",  # tables of Debezium's columns alone
         **_CONVERTERS,
         **database,
     }
@@ -231,6 +251,11 @@ def _values(topic: str, key: str, event: object, event_type: str | None, event_i
         "type": event_type or type(event).__name__,
         "payload": _payload(event),
     }
+
+
+def _origin(correlation_id: str | None, causation_id: str | None) -> dict[str, str]:
+    given = zip(_ORIGIN, (correlation_id, causation_id), strict=True)
+    return {column: value for column, value in given if value is not None}
 
 
 def _payload(event: object) -> str:

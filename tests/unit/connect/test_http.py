@@ -119,6 +119,7 @@ def test_requests_that_do_not_fit_in_the_queue_are_turned_away(log: Log) -> None
 
 class Server(BaseHTTPRequestHandler):
     got: ClassVar[list[tuple[str | None, bytes]]] = []
+    headers_got: ClassVar[list[dict[str, str]]] = []
     answers: ClassVar[list[int]] = []
 
     def do_POST(self) -> None:
@@ -126,6 +127,7 @@ class Server(BaseHTTPRequestHandler):
         status = Server.answers.pop(0) if Server.answers else 200
         if status == 200:
             Server.got.append((self.headers["Idempotency-Key"], body))
+            Server.headers_got.append({name.lower(): value for name, value in self.headers.items()})
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -136,7 +138,7 @@ class Server(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    Server.got, Server.answers = [], []
+    Server.got, Server.answers, Server.headers_got = [], [], []
     server = HTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/in"
@@ -170,3 +172,21 @@ def test_a_request_that_is_refused_fails_the_task_or_becomes_a_dead_letter(log: 
     Server.answers.append(422)
     with sink(log, url) as connector, pytest.raises(ConnectError, match="422"):
         connector.step()
+
+
+def test_a_cloud_event_is_sent_as_one_and_named_by_its_id(log: Log, url: str) -> None:
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    with sink(log, url, cloudevents="true", value_converter=text, header_converter=text) as connector:
+        for _ in range(2):  # a command that is sent again under its id
+            headers = (("ce_id", b"1"), ("ce_subject", "gr\u00fcn \u0022".encode()), ("ce_none", None), ("other", b"x"))
+            connector.produce("out", b"k", b'{"n":7}', headers=headers)
+        connector.run_to_end()
+    assert Server.got[2:] == [("out/0/2", b'{"n":2}'), ("1", b'{"n":7}'), ("1", b'{"n":7}')]
+    attributes = {name: value for name, value in Server.headers_got[-1].items() if name.startswith("ce-")}
+    assert attributes == {"ce-id": "1", "ce-subject": "gr%C3%BCn%20%22"}
+
+
+def test_a_request_is_one_cloud_event(log: Log, url: str) -> None:
+    connector = sink(log, url, cloudevents="true", batch_size="5")
+    with connector, pytest.raises(ConnectError, match="a request is one event"):
+        connector.run_to_end()

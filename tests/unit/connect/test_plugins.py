@@ -112,3 +112,9 @@ def test_a_predicate_that_is_not_listed_is_an_error_at_its_key() -> None:
     }
     with pytest.raises(ConfigError, match=r"transforms\.hide\.predicate"):
         ConnectorTestDriver(props)
+
+
+@pytest.mark.parametrize("name", ["StringConverter", "JsonConverter", "SimpleHeaderConverter"])
+def test_the_short_name_of_a_converter_is_enough_for_headers(name: str) -> None:
+    found = Plugins(entry_points=False).find(name, PluginType.HEADER_CONVERTER, PluginType.CONVERTER)
+    assert found.name.endswith(f".{name}")

@@ -34,6 +34,16 @@ def demo(
     cdc: Annotated[
         bool, typer.Option("--cdc", help="Run the same job between a PostgreSQL database, a webhook and Parquet files.")
     ] = False,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="With --shop: give each of the four services a Spark of its own.")
+    ] = False,
+    kill: Annotated[bool, typer.Option("--kill", help="With --shop: kill services while they work.")] = False,
+    postgres: Annotated[
+        bool,
+        typer.Option(
+            "--postgres", help="With --shop: payments are a service with a PostgreSQL; read models are in another."
+        ),
+    ] = False,
     command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
@@ -48,9 +58,12 @@ def demo(
     Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
     differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
 
-    With --shop, orders, payments, stock and shipping run as four applications in one Spark, and customers send random
-    orders and cancellations. At the end it proves from the topics of events that every order was shipped and paid once,
-    or cancelled with goods and money back; the exit code is 1 if not.
+    With --shop, orders, payments, stock and shipping run as four applications in one Spark, or in four with --apart;
+    customers send random orders and cancellations by HTTP, and read models follow in SQLite. With --postgres payments
+    are a service with a PostgreSQL of its own, which is slow, fails and answers twice, and read models are in another;
+    PostgreSQL is downloaded at the first use (15 MB). With --kill a process is killed, and started again, each time
+    some more events have come. At the end it proves from the topics and the databases that every order was shipped and
+    paid once, or cancelled with goods and money back; the exit code is 1 if not. Needs the extra server, and postgres.
 
     With --cdc, users and products are tables of a PostgreSQL that is started for the demo, and captured; orders come by
     webhook; sales go back into PostgreSQL, enriched orders into Parquet files. Users move and prices change meanwhile.
@@ -69,6 +82,8 @@ def demo(
 
         hayase demo --cdc
 
+        hayase demo --shop --postgres --kill
+
         hayase demo --keep-running
 
         hayase demo --kafka localhost:9092     (a broker of its own, e.g. from `hayase dev kafka`)
@@ -81,6 +96,10 @@ def demo(
             "OPTIONS_EXCLUDE", "--sql runs to the end of the input, --keep-running does not: give one of the two"
         )
     place = (folder or _default_folder()).expanduser().absolute()
+    if (apart or kill or postgres) and not shop:
+        raise ConfigError(
+            "OPTIONS_EXCLUDE", "--apart, --kill and --postgres are of the shop: add --shop, or leave them out"
+        )
     if shop or cdc:
         option = "--shop" if shop else "--cdc"
         if sql or keep_running or kafka is not None or command_config is not None or (shop and cdc):
@@ -89,7 +108,9 @@ def demo(
                 f"{option} runs to its end on the embedded log: leave out --sql, --keep-running, --kafka, "
                 f"--command-config and {'--cdc' if shop else '--shop'}",
             )
-        raise typer.Exit(_run_with_services(shop, orders, place))
+        if cdc:
+            raise typer.Exit(_run_cdc(orders, place))
+        raise typer.Exit(_run_shop(orders, place, apart=apart, kill=kill, postgres=postgres))
     orders = _ORDERS if orders is None else orders
     if orders < _ORDERS_MIN:
         raise typer.BadParameter(f"{orders} is too few to compare; give {_ORDERS_MIN} or more", param_hint="--orders")
@@ -97,13 +118,17 @@ def demo(
     raise typer.Exit((run_sql_demo if sql else run_demo)(options, Console()))
 
 
-def _run_with_services(shop: bool, orders: int | None, place: Path) -> int:
+def _run_cdc(orders: int | None, place: Path) -> int:
     from hayase.cli.demo.cdc_run import run_cdc_demo
-    from hayase.cli.demo.shop_run import run_shop_demo
 
-    if shop:
-        return run_shop_demo(_SHOP_ORDERS if orders is None else orders, place, Console())
     return run_cdc_demo(_CDC_ORDERS if orders is None else orders, place, Console())
+
+
+def _run_shop(orders: int | None, place: Path, *, apart: bool, kill: bool, postgres: bool) -> int:
+    from hayase.cli.demo.shop_run import ShopOptions, run_shop_demo
+
+    options = ShopOptions(_SHOP_ORDERS if orders is None else orders, place, apart, kill, postgres)
+    return run_shop_demo(options, Console())
 
 
 def _default_folder() -> Path:

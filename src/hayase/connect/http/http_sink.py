@@ -18,6 +18,7 @@ from hayase.connect.simple_connector import SimpleConnector
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _SHOWN = 200
+_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
 def _definition() -> ConfigDef:
@@ -51,6 +52,12 @@ def _definition() -> ConfigDef:
             "idempotency.header", ConfigType.STRING, "Idempotency-Key", None, Importance.LOW,
             "Header that names the records of a request: a repeated request has the same.",
         )
+        .define(
+            "cloudevents", ConfigType.BOOLEAN, False, None, Importance.MEDIUM,
+            "Whether attributes of CloudEvents in headers of a record (ce_…) are sent as headers of the request (ce-…, "
+            "the HTTP binding). The idempotency key is then ce_id, where a record has it: one that was written twice "
+            "under the same id has the same key. With batch.size=1.",
+        )
     )  # fmt: skip
 
 
@@ -79,6 +86,12 @@ class HttpSinkTask(SinkTask):
         self._batch = config.int("batch.size")
         self._timeout_s = config.int("http.timeout.ms") / 1000
         self._idempotency = config.string("idempotency.header")
+        self._cloud_events = config.bool("cloudevents")
+        if self._cloud_events and self._batch > 1:
+            raise ConnectError(
+                "INVALID_CONFIGURATION",
+                f"batch.size is {self._batch} and cloudevents is true: a request is one event; leave out one of them",
+            )
         self._headers = {"Content-Type": "application/json"}
         for header in config.list("http.headers"):
             name, _, value = header.partition(":")
@@ -96,6 +109,11 @@ class HttpSinkTask(SinkTask):
     def _send(self, records: Sequence[SinkRecord]) -> None:
         body = _body(records[0].value) if self._batch == 1 else b"[" + b",".join(map(_value, records)) + b"]"
         headers = {**self._headers, self._idempotency: _name_of(records)}
+        if self._cloud_events:
+            attributes = _attributes(records[0])
+            headers |= attributes
+            if "ce-id" in attributes:
+                headers[self._idempotency] = attributes["ce-id"]
         try:
             connection = self._opened()
             connection.request(self._method, self._target, body, headers)
@@ -141,6 +159,15 @@ def _name_of(records: Sequence[SinkRecord]) -> str:
     first, last = records[0], records[-1]
     name = f"{first.original_topic or first.topic}/{first.kafka_partition}/{first.kafka_offset}"
     return name if len(records) == 1 else f"{name}-{last.kafka_offset}"
+
+
+def _attributes(record: SinkRecord) -> dict[str, str]:
+    """Headers of a CloudEvent, by the HTTP binding: what is not printable ASCII is encoded by percent."""
+    return {
+        f"ce-{header.key[3:]}": urllib.parse.quote(str(header.value), safe=_SAFE)
+        for header in record.headers
+        if header.key.startswith("ce_") and header.value is not None
+    }
 
 
 def _value(record: SinkRecord) -> bytes:

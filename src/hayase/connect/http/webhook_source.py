@@ -3,54 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import queue
-import socket
 import threading
 import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
-from hayase.connect.config.validators import at_least, between, matching, non_empty
+from hayase.connect.config.validators import at_least, non_empty
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
-from hayase.connect.exceptions import ConnectError
+from hayase.connect.http.request_listener import RequestListener, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.connect.simple_connector import SimpleConnector
-from hayase.core.asgi_thread import AsgiThread
 
 _WAIT_S = 0.1
 _BATCH = 500
 
 
 def _definition() -> ConfigDef:
-    return (
+    own = (
         ConfigDef()
         .define(
             "topic", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
             documentation="Topic that the requests go to.",
-        )
-        .define(
-            "webhook.host", ConfigType.STRING, "127.0.0.1", non_empty, Importance.MEDIUM,
-            "Address on which the connector listens.",
-        )
-        .define(
-            "webhook.port", ConfigType.INT, validator=between(0, 65_535), importance=Importance.HIGH,
-            documentation="Port on which the connector listens; 0: any that is free.",
-        )
-        .define(
-            "webhook.path", ConfigType.STRING, "/", matching("/.*", "a path begins with /"), Importance.MEDIUM,
-            "Path of the requests.",
         )
         .define(
             "key.field", ConfigType.STRING, None, None, Importance.MEDIUM,
@@ -65,33 +47,10 @@ def _definition() -> ConfigDef:
             "idempotency.window.ms", ConfigType.LONG, 3_600_000, at_least(0), Importance.MEDIUM,
             "How long names of requests are kept.",
         )
-        .define(
-            "hmac.secret", ConfigType.PASSWORD, None, None, Importance.HIGH,
-            "Secret of the signature; without it requests are not signed.",
-        )
-        .define(
-            "hmac.header", ConfigType.STRING, "X-Signature", non_empty, Importance.LOW,
-            "Header of the signature: the HMAC-SHA256, in hexadecimal, of the timestamp, a dot and the body.",
-        )
-        .define(
-            "hmac.timestamp.header", ConfigType.STRING, "X-Timestamp", non_empty, Importance.LOW,
-            "Header of the time of the signature, in seconds since 1970.",
-        )
-        .define(
-            "hmac.tolerance.ms", ConfigType.LONG, 300_000, at_least(1), Importance.LOW,
-            "How old a signature may be.",
-        )
-        .define(
-            "queue.max", ConfigType.INT, 1_000, at_least(1), Importance.LOW,
-            "How many requests wait for their records to be durable; a further one is answered 429.",
-        )
-        .define(
-            "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
-        )
-        .define(
-            "answer.timeout.ms", ConfigType.LONG, 30_000, at_least(1), Importance.LOW,
-            "How long a request waits for its record to be durable; then it is answered 503, and may be repeated.",
-        )
+    )  # fmt: skip
+    return define_listener(own).define(
+        "answer.timeout.ms", ConfigType.LONG, 30_000, at_least(1), Importance.LOW,
+        "How long a request waits for its record to be durable; then it is answered 503, and may be repeated.",
     )  # fmt: skip
 
 
@@ -144,29 +103,22 @@ class WebhookSourceTask(SourceTask):
             if "request" in dict(where)
         }
         self._count = len(self._known)
-        app = Starlette(routes=[Route(config.string("webhook.path"), self._receive, methods=["POST", "PUT"])])
-        self._server = AsgiThread(_bound(config), f"webhook-{self.context.connector}")
-        self._server.start(app)
+        self._listener = RequestListener(
+            config, self.context.connector, [""], self._receive, lambda: self._count_as("requests-refused")
+        )
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"{self._server.url}{self._config.string('webhook.path')}"
+        return self._listener.url
 
     # in the event loop
 
-    async def _receive(self, request: Request) -> Response:
-        body = await self._body(request)
-        if body is None:
-            return _refused(413, "the body is too large")
-        refusal = self._check_signature(request.headers, body)
-        if refusal is not None:
-            return _refused(401, refusal)
+    async def _receive(self, request: Request, body: bytes) -> Response:
         try:
             value = json.loads(body)
         except ValueError:
-            self._count_as("requests-refused")
-            return _refused(400, "the body is no JSON")
+            return self._listener.refused(400, "the body is no JSON")
         name = self._name_of(request.headers)
         with self._lock:
             if name is not None and name in self._known:
@@ -178,40 +130,15 @@ class WebhookSourceTask(SourceTask):
                 try:
                     self._queue.put_nowait(waiting)
                 except queue.Full:
-                    self._count_as("requests-refused")
-                    return _refused(429, "too many requests wait; try again later")
+                    return self._listener.refused(429, "too many requests wait; try again later")
                 if name is not None:
                     self._named[name] = answer
         timeout_s = self._config.int("answer.timeout.ms") / 1000
         try:
             await asyncio.wait_for(asyncio.shield(answer), timeout_s)
         except (TimeoutError, asyncio.CancelledError):
-            return _refused(503, "the record is not durable yet; repeat the request with the same name")
+            return refusal(503, "the record is not durable yet; repeat the request with the same name")
         return JSONResponse({"status": "accepted"})
-
-    async def _body(self, request: Request) -> bytes | None:
-        limit = self._config.int("body.max.bytes")
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > limit:
-                self._count_as("requests-refused")
-                return None
-        return bytes(data)
-
-    def _check_signature(self, headers: Headers, body: bytes) -> str | None:
-        secret = self._config.password("hmac.secret")
-        if secret is None:
-            return None
-        stamp = headers.get(self._config.string("hmac.timestamp.header"), "")
-        given = headers.get(self._config.string("hmac.header"), "").removeprefix("sha256=")
-        expected = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-        tolerance_s = self._config.int("hmac.tolerance.ms") / 1000
-        fresh = stamp.isdecimal() and abs(time.time() - int(stamp)) <= tolerance_s
-        if fresh and hmac.compare_digest(given.encode(), expected.encode()):
-            return None
-        self._count_as("requests-refused")
-        return "the signature is missing, wrong or too old"
 
     def _name_of(self, headers: Headers) -> str | None:
         named = headers.get(self._config.string("idempotency.header"))
@@ -278,13 +205,13 @@ class WebhookSourceTask(SourceTask):
                 if each.name is not None:
                     self._known[each.name] = now_ms
                     self._named.pop(each.name, None)
-        self._server.call(lambda: _answer([each.answer for each in answered]))
+        self._listener.call(lambda: _answer([each.answer for each in answered]))
 
     def stop(self) -> None:
         """See `Task.stop`: requests whose records are not durable get no answer, and may be repeated."""
-        server = getattr(self, "_server", None)
-        if server is not None:
-            server.close()
+        listener = getattr(self, "_listener", None)
+        if listener is not None:
+            listener.close()
 
 
 def _answer(futures: list[asyncio.Future[int]]) -> None:
@@ -295,19 +222,3 @@ def _answer(futures: list[asyncio.Future[int]]) -> None:
 
 def _kept(name: str) -> bool:
     return name.startswith(("ce-", "x-")) or name in ("content-type", "user-agent", "traceparent")
-
-
-def _refused(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"status": "refused", "message": message}, status)
-
-
-def _bound(config: TypedConfig) -> socket.socket:
-    host, port = config.string("webhook.host"), config.int("webhook.port")
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise ConnectError("ADDRESS_IN_USE", f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return bound

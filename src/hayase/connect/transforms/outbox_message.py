@@ -18,6 +18,8 @@ class _Content(msgspec.Struct):
     aggregateid: str
     type: str
     payload: str
+    correlationid: str = ""
+    causationid: str = ""
 
 
 class OutboxMessage(ConfiguredTransform):
@@ -53,6 +55,13 @@ class OutboxMessage(ConfiguredTransform):
                 "INVALID_VALUE",
                 f"a logical message with the prefix {self._prefix!r} is no event of an outbox: {error}",
             ) from error
+        attributes = {
+            "ce_id": content.id,
+            "ce_subject": content.aggregateid,
+            "ce_type": content.type,
+            "ce_correlationid": content.correlationid,
+            "ce_causationid": content.causationid,
+        }
         time_ms = value.get("ts_ms")
         return msgspec.structs.replace(
             record,
@@ -65,7 +74,7 @@ class OutboxMessage(ConfiguredTransform):
             headers=(
                 *record.headers,
                 ConnectHeader("id", content.id, STRING_SCHEMA),
-                ConnectHeader("ce_type", content.type, STRING_SCHEMA),
+                *(ConnectHeader(name, text, STRING_SCHEMA) for name, text in attributes.items() if text),
             ),
             timestamp_ms=time_ms if isinstance(time_ms, int) else record.timestamp_ms,
         )

@@ -1,4 +1,6 @@
-"""The proof that nothing was lost, sold or paid twice: from the records of the topics of events alone."""
+"""The proof that nothing was lost, sold or paid twice: from the topics of events, and the databases, alone."""
+
+from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -89,6 +91,27 @@ class Ledger:
     def settled(self, orders: int) -> bool:
         """Whether so many orders came, and nothing more is to come of any of them."""
         return self.sums["Placed"] == orders and all(story.settled for story in self.stories.values())
+
+    def order_rows(self) -> set[tuple[object, ...]]:
+        """What the read model `orders` has to be: id, quantity, cents and state of each order."""
+        final = ("cancelled", "shipped")
+        return {
+            (key, story.quantity, story.cents, story.state if story.state in final else "placed")
+            for key, story in self.stories.items()
+        }
+
+    def goods_rows(self) -> set[tuple[object, ...]]:
+        """What the read model `goods` has to be: order, quantity, and whether they are sold."""
+        return {
+            (key, story.seen["Reserved"] - story.seen["Released"], bool(story.seen["Sold"]))
+            for key, story in self.stories.items()
+            if story.seen["Reserved"] > story.seen["Released"]
+        }
+
+    def payment_rows(self) -> set[tuple[object, ...]]:
+        """What the database of the payment service has to hold: order and cents, of those that are paid."""
+        paid = {key: story.seen["Captured"] - story.seen["Refunded"] for key, story in self.stories.items()}
+        return {(key, cents) for key, cents in paid.items() if cents}
 
     def faults(self) -> list[str]:
         """What does not hold; nothing: the shop is proven right."""

@@ -1,0 +1,155 @@
+"""`RequestListener`: the HTTP side of connectors that take requests: their address, size and signature."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import at_least, between, matching, non_empty
+from hayase.connect.exceptions import ConnectError
+from hayase.core.asgi_thread import AsgiThread
+
+Handler = Callable[[Request, bytes], Awaitable[Response]]
+"""Answers a request whose body and signature are in order."""
+
+
+def define_listener(definition: ConfigDef) -> ConfigDef:
+    """Add the keys of a listener to the definition of a connector; gives the definition."""
+    return (
+        definition
+        .define(
+            "webhook.host", ConfigType.STRING, "127.0.0.1", non_empty, Importance.MEDIUM,
+            "Address on which the connector listens.",
+        )
+        .define(
+            "webhook.port", ConfigType.INT, validator=between(0, 65_535), importance=Importance.HIGH,
+            documentation="Port on which the connector listens; 0: any that is free.",
+        )
+        .define(
+            "webhook.path", ConfigType.STRING, "/", matching("/.*", "a path begins with /"), Importance.MEDIUM,
+            "Path of the requests.",
+        )
+        .define(
+            "hmac.secret", ConfigType.PASSWORD, None, None, Importance.HIGH,
+            "Secret of the signature; without it requests are not signed.",
+        )
+        .define(
+            "hmac.header", ConfigType.STRING, "X-Signature", non_empty, Importance.LOW,
+            "Header of the signature: the HMAC-SHA256, in hexadecimal, of the timestamp, a dot and the body.",
+        )
+        .define(
+            "hmac.timestamp.header", ConfigType.STRING, "X-Timestamp", non_empty, Importance.LOW,
+            "Header of the time of the signature, in seconds since 1970.",
+        )
+        .define(
+            "hmac.tolerance.ms", ConfigType.LONG, 300_000, at_least(1), Importance.LOW,
+            "How old a signature may be.",
+        )
+        .define(
+            "queue.max", ConfigType.INT, 1_000, at_least(1), Importance.LOW,
+            "How many requests wait for their records to be durable; a further one is answered 429.",
+        )
+        .define(
+            "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
+        )
+    )  # fmt: skip
+
+
+class RequestListener:
+    """Listens for requests in a thread of its own.
+
+    Args:
+        config: with the keys of `define_listener`.
+        name: of the connector.
+        routes: behind `webhook.path`, as Starlette has them; the empty one is the path itself.
+        handler: called in the event loop.
+        count_refused: called for a request that is refused.
+    """
+
+    def __init__(
+        self,
+        config: TypedConfig,
+        name: str,
+        routes: Sequence[str],
+        handler: Handler,
+        count_refused: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._handler = handler
+        self._count_refused = count_refused
+        path = config.string("webhook.path")
+        places = [path if not route else f"{path.rstrip('/')}{route}" for route in routes]
+        app = Starlette(routes=[Route(place, self._receive, methods=["POST", "PUT"]) for place in places])
+        self._server = AsgiThread(_bound(config), f"webhook-{name}")
+        self._server.start(app)
+        self.url = f"{self._server.url}{path}"
+        """Where it listens."""
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Do something in the event loop; nothing where it has ended."""
+        self._server.call(work)
+
+    def close(self) -> None:
+        """Stop listening; requests at work get no answer."""
+        self._server.close()
+
+    def refused(self, status: int, message: str) -> JSONResponse:
+        """The answer to a request that is refused."""
+        self._count_refused()
+        return refusal(status, message)
+
+    async def _receive(self, request: Request) -> Response:
+        body = await self._body(request)
+        if body is None:
+            return self.refused(413, "the body is too large")
+        if not self._is_signed(request.headers, body):
+            return self.refused(401, "the signature is missing, wrong or too old")
+        return await self._handler(request, body)
+
+    async def _body(self, request: Request) -> bytes | None:
+        limit = self._config.int("body.max.bytes")
+        data = bytearray()
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > limit:
+                return None
+        return bytes(data)
+
+    def _is_signed(self, headers: Headers, body: bytes) -> bool:
+        secret = self._config.password("hmac.secret")
+        if secret is None:
+            return True
+        stamp = headers.get(self._config.string("hmac.timestamp.header"), "")
+        given = headers.get(self._config.string("hmac.header"), "").removeprefix("sha256=")
+        expected = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+        tolerance_s = self._config.int("hmac.tolerance.ms") / 1000
+        fresh = stamp.isdecimal() and abs(time.time() - int(stamp)) <= tolerance_s
+        return fresh and hmac.compare_digest(given.encode(), expected.encode())
+
+
+def refusal(status: int, message: str) -> JSONResponse:
+    """An answer that says why there is no other."""
+    return JSONResponse({"status": "refused", "message": message}, status)
+
+
+def _bound(config: TypedConfig) -> socket.socket:
+    host, port = config.string("webhook.host"), config.int("webhook.port")
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConnectError("ADDRESS_IN_USE", f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound

@@ -1,0 +1,308 @@
+"""`CommandSource`: requests as commands for an aggregate; each is answered with its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import queue
+import time
+import urllib.parse
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hayase.connect.config.config_def import ConfigDef, ConfigValue, Importance, TypedConfig
+from hayase.connect.config.types import ConfigType
+from hayase.connect.config.validators import at_least, matching
+from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.http.request_listener import RequestListener, define_listener, refusal
+from hayase.connect.model import ConnectHeader, Polled, SourceRecord
+from hayase.connect.schema import STRING_SCHEMA
+from hayase.connect.simple_connector import SimpleConnector
+from hayase.core.errors import SerializationError
+from hayase.patterns import cloud_events
+from hayase.patterns.reactions import check_aggregate_id
+from hayase.patterns.replies import EventPosition, Reply, Status, decode_reply
+from hayase.serde import partition_for_key
+
+_IDLE_S, _WAITING_S = 0.1, 0.01
+_BATCH = 500
+_PARTITION = 0
+"""Of the replies: every topic has it, and a task knows only its own commands."""
+_CONVERTERS = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "header.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+_STATUSES: Mapping[Status, int] = {"accepted": 200, "rejected": 422, "conflict": 409, "invalid": 400, "failed": 500}
+_TAKEN = (
+    cloud_events.SOURCE, cloud_events.TIME, cloud_events.CORRELATION, cloud_events.CAUSATION,
+    cloud_events.EXPECTED_VERSION, cloud_events.DATA_VERSION,
+)  # fmt: skip
+"""Attributes that are taken from headers of the request. Not where the reply goes, nor what is undone."""
+CommandKey = tuple[str, str]
+"""Aggregate id and command id."""
+
+
+def _definition() -> ConfigDef:
+    own = ConfigDef().define(
+        "aggregate", ConfigType.STRING, validator=matching("[A-Za-z][A-Za-z0-9._-]*", "give the name of an aggregate"),
+        importance=Importance.HIGH,
+        documentation="Name of the aggregate that gets the commands: they go to <aggregate>-commands, and the replies "
+        "in <aggregate>-replies are the answers.",
+    )  # fmt: skip
+    return define_listener(own).define(
+        "answer.timeout.ms", ConfigType.LONG, 30_000, at_least(1), Importance.LOW,
+        "How long a request waits for the reply; then it is answered 504, and may be repeated.",
+    )  # fmt: skip
+
+
+def command_source(aggregate: str, listener: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of a connector that takes commands by HTTP.
+
+    Args:
+        aggregate: its name.
+        listener: `webhook.port`, and more of the connector's keys.
+
+    Example:
+        >>> config = command_source("order", {"webhook.port": "9090"})
+        >>> config["connector.class"], config["aggregate"], config["webhook.port"]
+        ('CommandSource', 'order', '9090')
+    """
+    return {"connector.class": "CommandSource", "aggregate": aggregate, **_CONVERTERS, **listener}
+
+
+class CommandSourceConnector(SimpleConnector, SourceConnector):
+    """Makes a command of each request, and answers with its reply. A command counts once, by its id."""
+
+    one_task: ClassVar[bool] = True
+
+    @classmethod
+    def config(cls) -> ConfigDef:
+        """The keys of the connector."""
+        return _definition()
+
+    def task_class(self) -> type[SourceTask]:
+        """See `Connector.task_class`."""
+        return CommandSourceTask
+
+    def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
+        """Supported: the aggregate takes a command id once."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def validate(self, props: Props) -> list[ConfigValue]:
+        """See `Connector.validate`; commands are JSON as the aggregate reads it, so converters must not change them."""
+        found = super().validate(props)
+        aggregate = next(value for value in found if value.name == "aggregate")
+        for name, needed in _CONVERTERS.items():
+            given = props.get(name, "")
+            if given.rpartition(".")[2] != "StringConverter":
+                aggregate.errors.append(f"{name} is {given or 'that of the worker'}; commands need {needed}")
+        return found
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A command whose reply has not come yet."""
+
+    aggregate_id: str
+    attributes: dict[str, str]
+    body: str
+    answer: asyncio.Future[Reply]
+    waiting: int = 1
+    """How many requests wait for it: a repeat waits for the same reply."""
+
+    @property
+    def key(self) -> CommandKey:
+        return self.aggregate_id, self.attributes[cloud_events.ID]
+
+
+class CommandSourceTask(SourceTask):
+    """Takes commands, and answers with their replies."""
+
+    def start(self, props: Props) -> None:
+        """See `Task.start`.
+
+        Raises:
+            ConnectError: `UNKNOWN_TOPIC`: the topics of the aggregate are not there.
+        """
+        config = TypedConfig(_definition(), props)
+        self._config = config
+        name = config.string("aggregate")
+        self._commands, self._replies, self._events = f"{name}-commands", f"{name}-replies", f"{name}-events"
+        for topic in (self._commands, self._replies, self._events):
+            if not self.context.end_offsets(topic):
+                raise ConnectError(
+                    "UNKNOWN_TOPIC",
+                    f"topic {topic!r} does not exist; PatternsApp makes the topics of its aggregates when it starts, "
+                    "or with create_topics()",
+                    topic=topic,
+                )
+        self._queue: queue.Queue[_Asked] = queue.Queue()
+        self._asked: dict[CommandKey, _Asked] = {}  # of the event loop
+        self._open: dict[CommandKey, _Asked] = {}  # of the task's thread
+        self._offset, self._count = -1, 0
+        self._taken: list[_Asked] = []  # from the queue, and not handed out yet
+        self._listener = RequestListener(
+            config, self.context.connector, ["", "/{subject}/{type}"], self._receive,
+            lambda: self._count_as("requests-refused"),
+        )  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._listener.url
+
+    # in the event loop
+
+    async def _receive(self, request: Request, body: bytes) -> Response:
+        try:
+            attributes, text = _attributes(request), body.decode()
+            json.loads(text)
+            check_aggregate_id(attributes[cloud_events.SUBJECT])
+            if "\0" in attributes[cloud_events.ID]:
+                return self._listener.refused(400, "the id of a command cannot have a NUL in it")
+        except (_IncompleteError, SerializationError) as error:
+            return self._listener.refused(400, str(error))
+        except ValueError:
+            return self._listener.refused(400, "the body is no JSON")
+        asked = _Asked(attributes[cloud_events.SUBJECT], attributes, text, asyncio.get_running_loop().create_future())
+        if (same := self._asked.get(asked.key)) is not None:
+            same.waiting, asked = same.waiting + 1, same
+        elif len(self._asked) >= self._config.int("queue.max"):
+            return self._listener.refused(429, "too many commands wait; try again later")
+        else:
+            self._asked[asked.key] = asked
+            self._queue.put_nowait(asked)
+        return await self._answer(asked)
+
+    async def _answer(self, asked: _Asked) -> Response:
+        timeout_ms = self._config.int("answer.timeout.ms")
+        try:
+            reply = await asyncio.wait_for(asyncio.shield(asked.answer), timeout_ms / 1000)
+        except (TimeoutError, asyncio.CancelledError):
+            return refusal(
+                504, f"no reply within {timeout_ms} ms; whether the command counts is unknown: repeat it with its id"
+            )
+        finally:
+            asked.waiting -= 1
+            if not asked.waiting and self._asked.get(asked.key) is asked:
+                del self._asked[asked.key]
+        return Response(msgspec.json.encode(reply), _STATUSES[reply.status], media_type="application/json")
+
+    def _count_as(self, metric: str) -> None:
+        self.context.metrics[metric] = self.context.metrics.get(metric, 0) + 1
+
+    # in the thread of the task
+
+    def poll(self) -> Polled | None:
+        """The commands that have come, after the replies have been looked at; waits a little where there are none."""
+        self._read_replies()
+        with contextlib.suppress(queue.Empty):
+            if not self._taken:
+                self._taken.append(self._queue.get(timeout=_WAITING_S if self._open else _IDLE_S))
+            while len(self._taken) < _BATCH:
+                self._taken.append(self._queue.get_nowait())
+        if not self._taken:
+            return None
+        if not self._open:  # before the commands are written, so that no reply is missed
+            self._offset = self.context.end_offsets(self._replies)[_PARTITION]
+        asked, self._taken = self._taken, []
+        self._open.update((each.key, each) for each in asked)
+        return [self._record(each) for each in asked]
+
+    def _record(self, asked: _Asked) -> SourceRecord:
+        self._count += 1
+        now_ms = time.time_ns() // 1_000_000
+        headers = cloud_events.to_headers({
+            cloud_events.SOURCE: f"/{self.context.connector}",
+            cloud_events.TIME: cloud_events.time_text(now_ms),
+            cloud_events.CORRELATION: asked.attributes[cloud_events.ID],
+            **asked.attributes,
+            cloud_events.REPLY_TOPIC: self._replies,
+            cloud_events.REPLY_PARTITION: _PARTITION,
+        })  # fmt: skip
+        return SourceRecord(
+            source_partition={"commands": self.context.connector},
+            source_offset={"received": self._count},
+            topic=self._commands,
+            key=asked.aggregate_id,
+            key_schema=STRING_SCHEMA,
+            value=asked.body,
+            value_schema=STRING_SCHEMA,
+            timestamp_ms=now_ms,
+            headers=tuple(ConnectHeader(name, (value or b"").decode(), STRING_SCHEMA) for name, value in headers),
+        )
+
+    def _read_replies(self) -> None:
+        if not self._open:
+            return
+        self._open = {key: each for key, each in self._open.items() if each.waiting}
+        records, self._offset = self.context.read_partition(self._replies, _PARTITION, self._offset)
+        found = []
+        for _, value in records:
+            try:
+                reply = decode_reply(value or b"")
+            except msgspec.MsgspecError:  # a record of others in the topic
+                continue
+            asked = self._open.pop((reply.aggregate_id, reply.command_id), None)
+            if asked is not None:
+                found.append((asked, reply))
+        if found:
+            ends = self.context.end_offsets(self._events)
+            answers = [(asked.answer, _with_position(reply, self._events, ends)) for asked, reply in found]
+            self._listener.call(lambda: _answer_all(answers))
+
+    def stop(self) -> None:
+        """See `Task.stop`: requests whose replies have not come get no answer, and may be repeated."""
+        listener = getattr(self, "_listener", None)
+        if listener is not None:
+            listener.close()
+
+
+class _IncompleteError(Exception):
+    """A request that is no command."""
+
+
+def _attributes(request: Request) -> dict[str, str]:
+    """The attributes of the command in a request: of its path, and of the headers of a CloudEvent in binary mode."""
+    headers = request.headers
+    found = {name: value for name in _TAKEN if (value := _header(headers, name)) is not None}
+    for name, missing in (
+        (cloud_events.SUBJECT, "for which aggregate it is: give PATH/{id}/{type}, or the header ce-subject"),
+        (cloud_events.TYPE, "what type the command has: give PATH/{id}/{type}, or the header ce-type"),
+    ):
+        value = request.path_params.get(name) or _header(headers, name)
+        if not value:
+            raise _IncompleteError(f"the request does not say {missing}")
+        found[name] = value
+    named = _header(headers, cloud_events.ID) or headers.get("idempotency-key")
+    found[cloud_events.ID] = named or str(uuid.uuid4())
+    return found
+
+
+def _header(headers: Headers, name: str) -> str | None:
+    """An attribute of a CloudEvent; the HTTP binding encodes by percent what is not printable ASCII."""
+    value = headers.get(f"ce-{name}")
+    return None if value is None else urllib.parse.unquote(value)
+
+
+def _with_position(reply: Reply, events_topic: str, ends: list[int]) -> Reply:
+    if not reply.accepted:
+        return reply
+    partition = partition_for_key(reply.aggregate_id.encode(), len(ends))
+    return msgspec.structs.replace(reply, position=EventPosition(events_topic, partition, ends[partition]))
+
+
+def _answer_all(answers: list[tuple[asyncio.Future[Reply], Reply]]) -> None:
+    for future, reply in answers:
+        if not future.done():
+            future.set_result(reply)

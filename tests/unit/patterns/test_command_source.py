@@ -1,0 +1,147 @@
+"""Commands by HTTP: the reply of the aggregate is the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.unit.patterns.local_orders import LocalOrders
+
+from hayase.core.errors import ConfigError
+from hayase.patterns.command_source import CommandSourceTask, command_source
+from hayase.patterns.tracing import find, topics_of_patterns
+from hayase.storage.lmdb_env import close_environment
+from hayase.testing.connect import ConnectorTestDriver
+
+
+class OrdersByHttp:
+    """A connector that is stepped by a thread, as in a worker, beside an application with orders."""
+
+    def __init__(self, folder: Path, **props: str) -> None:
+        self.orders = LocalOrders(folder)
+        more = {key.replace("_", "."): value for key, value in props.items()}
+        config = command_source("order", {"name": "shop", "webhook.port": "0", **more})
+        self.driver = ConnectorTestDriver(config, log=self.orders.app.log)
+        self.driver.start()
+        task = self.driver._tasks[0].task
+        assert isinstance(task, CommandSourceTask)
+        self.url = task.url.rstrip("/")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.driver.step()
+
+    def __enter__(self) -> OrdersByHttp:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.driver.close()
+
+    def post(self, path: str, body: object, **headers: str) -> tuple[int, dict[str, Any]]:
+        sent = {key.replace("_", "-"): value for key, value in headers.items()}
+        answer = httpx2.post(f"{self.url}{path}", json=body, headers=sent, timeout=60)
+        return answer.status_code, answer.json()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[OrdersByHttp]:
+    with OrdersByHttp(tmp_path) as opened:
+        opened.orders.start()
+        yield opened
+        opened.orders.stop()
+    opened.orders.app.close()
+    for data in tmp_path.rglob("data.mdb"):
+        close_environment(data.parent)
+
+
+@pytest.mark.long
+def test_the_reply_of_the_aggregate_is_the_answer(shop: OrdersByHttp) -> None:
+    status, reply = shop.post("/17/Place", {"item": "book"}, idempotency_key="a", ce_expectedversion="0")
+    assert (status, reply["status"], reply["version"], reply["command_id"]) == (200, "accepted", 1, "a")
+    topic, partition, offset = reply["position"]
+    records = shop.driver.records("order-events")
+    assert (topic, partition, offset) == ("order-events", records[0].partition, 1)
+
+    status, reply = shop.post("/17/Place", {"item": "pen"})
+    assert (status, reply["status"]) == (422, "rejected") and reply["reason"]
+    status, reply = shop.post("/17/Pay", {"cents": 5}, ce_expectedversion="7")
+    assert (status, reply["status"], reply["version"]) == (409, "conflict", 1)
+    status, reply = shop.post("/17/Sing", {})
+    assert (status, reply["code"]) == (400, "UNKNOWN_TYPE")
+    status, reply = shop.post("/17/Pay", {"cents": "many"})
+    assert (status, reply["code"]) == (400, "MALFORMED")
+
+
+@pytest.mark.long
+def test_a_repeated_command_counts_once_and_gets_the_same_reply(shop: OrdersByHttp) -> None:
+    shop.post("/17/Place", {"item": "book"})
+    first = shop.post("/17/Pay", {"cents": 4}, idempotency_key="pay-1")
+    assert shop.post("/17/Pay", {"cents": 4}, idempotency_key="pay-1") == first
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: shop.post("/17/Pay", {"cents": 2}, idempotency_key="pay-2"), range(8)))
+    assert answers == [answers[0]] * 8 and answers[0][0] == 200
+    assert answers[0][1]["version"] == first[1]["version"] + answers[0][1]["events"]
+
+
+@pytest.mark.long
+def test_a_cloud_event_is_a_command_and_keeps_what_it_belongs_to(shop: OrdersByHttp) -> None:
+    event = {
+        "ce_id": "c-1", "ce_type": "Place", "ce_subject": "gr%C3%BCn", "ce_source": "/till",
+        "ce_correlationid": "visit", "ce_undoes": "x", "ce_replypartition": "1",
+    }  # fmt: skip
+    status, reply = shop.post("", {"item": "book"}, **event)
+    assert (status, reply["aggregate_id"]) == (200, "grün")
+    found = find(shop.orders.app.log, "visit", topics_of_patterns(shop.orders.app.log))
+    assert [record.kind for record in found] == ["command", "event", "reply"]
+    (command,) = shop.driver.records("order-commands")
+    headers = dict(command.headers)
+    assert headers["ce_source"] == b"/till" and headers["ce_replypartition"] == b"0" and "ce_undoes" not in headers
+
+
+@pytest.mark.long
+def test_a_request_that_is_no_command_is_answered_and_makes_no_record(shop: OrdersByHttp) -> None:
+    assert shop.post("", {})[1]["message"].startswith("the request does not say for which aggregate it is")
+    assert shop.post("", {}, ce_subject="17")[1]["message"].startswith("the request does not say what type")
+    assert httpx2.post(f"{shop.url}/17/Place", content=b"{").status_code == 400
+    assert shop.post("/17/Place", {}, ce_id="a%00b")[0] == 400
+    assert shop.driver.records("order-commands") == []
+    assert shop.driver.metrics()["requests-refused"] == 4
+
+
+def test_without_a_reply_in_time_the_outcome_is_unknown_and_a_repeat_gets_it(tmp_path: Path) -> None:
+    with OrdersByHttp(tmp_path, answer_timeout_ms="300", queue_max="1") as shop:
+        with ThreadPoolExecutor(2) as threads:
+            both = list(threads.map(lambda n: shop.post(f"/{n}/Place", {"item": "pen"}, idempotency_key="a"), range(2)))
+        assert {status for status, _ in both} in ({504, 429}, {504})
+        for _ in range(3):
+            shop.orders.epoch()
+        waiting = ThreadPoolExecutor(1)
+        answer = waiting.submit(shop.post, "/0/Place", {"item": "pen"}, idempotency_key="a")
+        while not answer.done():
+            shop.orders.epoch()
+        assert answer.result()[1]["version"] == 1
+        waiting.shutdown()
+    shop.orders.app.close()
+
+
+def test_converters_that_would_change_commands_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"value\.converter is JsonConverter; commands need"):
+        OrdersByHttp(tmp_path, value_converter="JsonConverter")
+
+
+def test_topics_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with (
+        ConnectorTestDriver(command_source("order", {"webhook.port": "0"})) as driver,
+        pytest.raises(Exception, match="topic 'order-commands' does not exist"),
+    ):
+        driver.start()
