@@ -54,6 +54,19 @@ def expect_exactly_once(scene: Scene, undisturbed: Undisturbed) -> None:
     expect_group_sums(noisy, by_key(scene.output("groups")), scene.store("groups"))
 
 
+def expect_counts(scene: Scene) -> None:
+    """Each neighbour wrote each count of a key once, in order."""
+    for topic in given.COUNTED:
+        records: dict[str, int] = {}
+        for record in given.records():
+            if record.topic == topic:
+                records[record.key] = records.get(record.key, 0) + 1
+        counts = {
+            key: [value["n"] for value, _ in values] for key, values in by_key(scene.output(f"counted-{topic}")).items()
+        }
+        assert counts == {key: list(range(1, n + 1)) for key, n in records.items()}, f"topic counted-{topic}"
+
+
 def expect_event_ids(noisy: Sequences) -> None:
     """Each input record came out once, in the order of its key, with its own time."""
     expected: Sequences = {}

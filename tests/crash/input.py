@@ -12,6 +12,8 @@ from hayase.log.protocol import Log, OutputBatch
 PARTITIONS = 2
 INPUTS = ("events", "orders", "users")
 OUTPUTS = ("noisy", "noise", "groups", "enriched", "totals", "regions", "passed")
+COUNTED = ("orders", "users")
+"""Inputs that neighbours of the application count, where it is a topology of a shared runtime."""
 RECORDS = 1_200
 REGIONS = ("north", "south", "east", "west", "sea")
 KEYS = tuple(f"c{number}" for number in range(12))
@@ -43,7 +45,7 @@ def records() -> list[Input]:
 
 def create_topics(log: Log, prefix: str) -> None:
     """Topics of the application."""
-    for name in (*INPUTS, *OUTPUTS):
+    for name in (*INPUTS, *OUTPUTS, *(f"counted-{each}" for each in COUNTED)):
         log.create_topic(prefix + name, PARTITIONS)
 
 

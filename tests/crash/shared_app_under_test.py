@@ -15,18 +15,30 @@ from pathlib import Path
 import msgspec
 import polars as pl
 from tests.crash.app_under_test import Spec, build, publish_pids
+from tests.crash.input import COUNTED
 
-from hayase import Consumed, HayaseError, Materialized, Serdes, StreamsBuilder, StreamsRuntime, Topology, count
+from hayase import (
+    Consumed,
+    HayaseError,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    StreamsRuntime,
+    Topology,
+    count,
+)
 from hayase.app.runtime_settings import is_of_topologies
 
 _ID = "application.id"
 
 
-def neighbour(topic: str) -> Topology:
-    """Counts what the application under test reads."""
+def neighbour(topic: str, counted: str) -> Topology:
+    """Counts what the application under test reads, and writes each count."""
     builder = StreamsBuilder()
     read = Consumed.with_(Serdes.string(), Serdes.json(schema={"id": pl.Int64}))
-    builder.stream(topic, read).group_by_key().agg(Materialized.as_("seen"), n=count())
+    counts = builder.stream(topic, read).group_by_key().agg(Materialized.as_("seen"), n=count())
+    counts.to_stream().to(counted, Produced.with_(Serdes.string(), Serdes.json()))
     return builder.build()
 
 
@@ -40,8 +52,9 @@ def run() -> int:
     runtime = StreamsRuntime({**of_runtime, _ID: f"shared.{application_id}"}, recall=False)
     signal.signal(signal.SIGTERM, lambda *_: runtime.close())
     runtime.add_topology("main", build(spec.prefix), of_topology, application_id=application_id)
-    for topic in ("orders", "users"):
-        runtime.add_topology(topic, neighbour(f"{spec.prefix}{topic}"), of_topology)
+    for topic in COUNTED:
+        counted = neighbour(f"{spec.prefix}{topic}", f"{spec.prefix}counted-{topic}")
+        runtime.add_topology(topic, counted, of_topology)
     try:
         runtime.run_to_end(timedelta(minutes=spec.minutes))
     except HayaseError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.crash.checks import Undisturbed, expect_exactly_once
+from tests.crash.checks import Undisturbed, expect_counts, expect_exactly_once
 from tests.crash.conftest import MakeScene
 from tests.crash.scene import Scene
 from tests.crash.test_kills import PLANNER, application_kills, worker_kills
@@ -27,6 +27,7 @@ def kill_workers(scene: Scene, tell: Tell, undisturbed: Undisturbed) -> None:
     for kill in kills:
         tell(scene, kill)
     expect_exactly_once(scene, undisturbed)
+    expect_counts(scene)
 
 
 def kill_runtime(scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tuple[str, ...]) -> None:
@@ -36,6 +37,7 @@ def kill_runtime(scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tupl
         tell(scene, kill)
     scene.run()
     expect_exactly_once(scene, undisturbed)
+    expect_counts(scene)
 
 
 @pytest.mark.parametrize("seed", [101])
@@ -73,12 +75,13 @@ def test_a_runtime_killed_at_every_step_comes_to_the_same_end(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [113])
 def test_a_planner_that_is_killed_again_and_again_is_replaced(
-    seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    scene = make_scene("embedded", seed, MODULE)
+    scene = make_scene(log_kind, seed, MODULE)
     scene.load()
     kills = application_kills(seed, PLANNER, "kill_worker")
     scene.run(kills)
     for kill in kills:
         tell(scene, kill)
     expect_exactly_once(scene, undisturbed)
+    expect_counts(scene)

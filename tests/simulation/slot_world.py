@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
 from tests.simulation.kafka_broker import Broker
 from tests.simulation.kafka_clients import Clients
 from tests.simulation.object_store import Network, ObjectStore, in_place_of_s3
 from tests.simulation.scheduler import Mailbox, Process, Sim, Stuck
 from tests.simulation.slot_protocol import (
-    MARKERS,
-    OLD_MARKERS,
+    BUNDLES,
     OUT,
-    OldWriter,
-    Place,
-    Publisher,
+    Bundle,
+    OwnIds,
+    Planner,
     Rules,
-    SlotWriter,
+    Slot,
     Step,
-    Superseded,
-    old_id,
+    key_of,
+    over,
+    planted,
 )
 
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, LogError
 from hayase.core.patience import Patience
+from hayase.log.assignments import Place
+from hayase.log.kafka.markers import markers_topic
+from hayase.log.kafka.slot_ids import own_id
 from hayase.storage.blobs import BlobStore
 
-_BUNDLES = tuple(f"{topology}:0-0" for topology in "abc")
 _EPOCHS = 20
 _ANSWER_S = 2.0
 _STRUCK_S = 150.0
-_LABELS = ("init", "produce", "commit", "fetch markers", "GET assign", "PUT assign")
+_LABELS = ("init", "produce", "commit", "list offsets", "GET assign", "PUT assign")
 _LIMIT_S = 900.0
 _ALL_RULES = Rules()
 
@@ -55,7 +56,7 @@ class Outcome:
 class _Worker:
     """A process of a slot: publishes what it is handed, all that is there in one go."""
 
-    def __init__(self, world: SlotWorld, name: str, writer: Callable[[BlobStore], SlotWriter | OldWriter]) -> None:
+    def __init__(self, world: SlotWorld, name: str, writer: Callable[[BlobStore], Slot | OwnIds]) -> None:
         self.mailbox = Mailbox(world.sim)
         self.process = world.new_process(name)
         self._world = world
@@ -83,45 +84,44 @@ class _Run:
         self._old = old
         self.process = world.new_process(self.name)
         self._workers: dict[str, _Worker] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[Bundle, Place] = {}
+        self._slots: dict[Bundle, int] = {}
         self._replaced = 0
         self.ended = False
         self.process.spawn(self._run)
 
     def _run(self) -> None:
         blobs = self.world.blobs()
-        publisher = Publisher(blobs, self.world.clients, self.world.rules)
+        planner = Planner(blobs, self.world.clients)
         try:
             if self._old:
-                if publisher.newest().places:
-                    publisher.give_back(_BUNDLES)
-                self._places = {bundle: Place(old_id(bundle), 0) for bundle in _BUNDLES}
+                planner.give_back()
+                self._places = {each: Place(own_id(*each), 0) for each in BUNDLES}
             else:
-                self._assign(publisher, all_anew=True)
+                self._assign(planner, started=True)
             while not self.world.through():
                 if not self._old and self.world.sim.rng.random() < 0.4:
-                    self._assign(publisher, all_anew=False)
+                    self._assign(planner, started=False)
                 self._round(blobs)
-        except (HayaseError, KafkaException, Superseded) as error:
-            self.world.sim.trace(f"{self.name} ENDS {type(error).__name__}")
+        except HayaseError as error:
+            self.world.sim.trace(f"{self.name} ENDS {error.condition}")
         self.ended = True
 
-    def _assign(self, publisher: Publisher, *, all_anew: bool) -> None:
+    def _assign(self, planner: Planner, *, started: bool) -> None:
         rng = self.world.sim.rng
-        slots = rng.choice((1, 2, 3, 4))
-        keeps = {bundle: place.id for bundle, place in self._places.items()}
-        ids = {
-            bundle: keeps[bundle] if bundle in keeps and rng.random() < 0.5 else f"slot-{rng.randrange(slots)}"
-            for bundle in _BUNDLES
+        count = rng.choice((1, 2, 3, 4))
+        slots = {
+            each: self._slots[each] if each in self._slots and rng.random() < 0.5 else rng.randrange(count)
+            for each in BUNDLES
         }
-        made = publisher.change(ids, all_anew=all_anew)
-        self.world.sim.trace(f"{self.name} ASSIGNED {made.number} {ids}")
-        self._places = dict(made.places)
+        self._places = planner.place(slots, started=started)
+        self._slots = slots
+        self.world.sim.trace(f"{self.name} ASSIGNED {self._places}")
 
     def _round(self, blobs: BlobStore) -> None:
         """Hand out the next epoch of some bundles, and wait for the answers."""
         sim, by_id = self.world.sim, {}  # type: ignore[var-annotated]
-        for bundle in _BUNDLES:
+        for bundle in BUNDLES:
             epoch = self.world.next_epoch(bundle)
             if epoch < _EPOCHS and sim.rng.random() < 0.7:
                 place = self._places[bundle]
@@ -136,9 +136,9 @@ class _Run:
             step, outcome = answer
             waiting.discard(step)
             if outcome == "given up" and self._old:
-                raise Superseded
+                raise LogError("STATE_MOVED", "the run is over")
             if outcome == "done":
-                blobs.put_if_absent(f"done/{step.bundle}/{step.epoch:06d}", b"")
+                blobs.put_if_absent(_done(step.bundle, step.epoch), b"")
         for id_ in {step.place.id for step in waiting}:
             self._workers.pop(id_)  # it may go on all the same
         sim.sleep(0.05)
@@ -148,7 +148,7 @@ class _Run:
         if worker is None:
             self._replaced += 1
             name = f"{self.name} {id_} {self._replaced}"
-            worker = self._workers[id_] = _Worker(self.world, name, lambda blobs: self.world.writer(id_, blobs))
+            worker = self._workers[id_] = _Worker(self.world, name, lambda blobs: self.world.writer(blobs, self._old))
         return worker
 
 
@@ -173,8 +173,9 @@ class SlotWorld:
         self.patient = rng.choice((0.4, 0.8, 1.0))
         self._refuse = rng.choice((0.0, 0.1))
         self._upgrade = rng.random() < 0.5
-        for topic, partitions in ((OUT, 1), (MARKERS, rng.choice((1, 2))), (OLD_MARKERS, 1)):
-            self.broker.create_topic(topic, partitions, {})
+        self.broker.create_topic(OUT, 1, {})
+        for name in ("a", "b"):
+            self.broker.create_topic(markers_topic(name), rng.choice((1, 2)), {})
         self.sim.on_step = self._strike
 
     def blobs(self) -> BlobStore:
@@ -184,17 +185,18 @@ class SlotWorld:
     def new_process(self, name: str) -> Process:
         return self.sim.new_process(name, 0)
 
-    def writer(self, id_: str, blobs: BlobStore) -> SlotWriter | OldWriter:
-        if id_.startswith("app-"):
-            return OldWriter(id_.removeprefix("app-"), self.clients)
-        return SlotWriter(id_, blobs, self.clients, self.rules, lambda step: self.sim.rng.random() < self._refuse)
+    def writer(self, blobs: BlobStore, old: bool) -> Slot | OwnIds:
+        def refuses(_: Step) -> bool:
+            return self.sim.rng.random() < self._refuse
 
-    def next_epoch(self, bundle: str) -> int:
+        return OwnIds(self.clients, refuses) if old else Slot(blobs, self.clients, refuses)
+
+    def next_epoch(self, bundle: Bundle) -> int:
         """The first epoch of a bundle that is not marked as done."""
-        return next((n for n in range(_EPOCHS) if self.store.get(f"done/{bundle}/{n:06d}") is None), _EPOCHS)
+        return next((n for n in range(_EPOCHS) if self.store.get(_done(bundle, n)) is None), _EPOCHS)
 
     def through(self) -> bool:
-        return all(self.store.get(f"done/{bundle}/{_EPOCHS - 1:06d}") is not None for bundle in _BUNDLES)
+        return all(self.store.get(_done(each, _EPOCHS - 1)) is not None for each in BUNDLES)
 
     def _strike(self, process: Process, label: str) -> None:
         if self.sim.now > _STRUCK_S:
@@ -226,19 +228,24 @@ class SlotWorld:
             return str(error)
         self.sim.run_for(60.0)
         partition = self.broker.partition(OUT, 0)
-        for bundle in _BUNDLES:
+        for bundle in BUNDLES:
             came = [int(each.value or b"") for each in partition.committed(0, partition.end)
-                    if each.key == bundle.encode()]  # fmt: skip
+                    if each.key == key_of(bundle)]  # fmt: skip
             if came != list(range(_EPOCHS)):
                 return f"bundle {bundle} published {came}"
         return ""
+
+
+def _done(bundle: Bundle, epoch: int) -> str:
+    """The mark of an epoch."""
+    return f"done/{'/'.join(bundle)}/{epoch:06d}"
 
 
 def run_slots(seed: int, rules: Rules = _ALL_RULES, *, keep_trace: bool = False) -> Outcome:
     """Run one schedule."""
     sim = Sim(seed, keep_trace=keep_trace)
     world = SlotWorld(sim, rules)
-    with in_place_of_s3(world.store.client):
+    with in_place_of_s3(world.store.client), over(world.clients), planted(rules):
         try:
             problem = world.run()
         finally:

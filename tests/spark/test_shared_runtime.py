@@ -19,6 +19,7 @@ from hayase import Consumed, Grouped, Serdes, State, StreamsBuilder, StreamsRunt
 from hayase.app.reset import is_in_log
 from hayase.app.runtime_requests import RuntimeRequest, running_runtime, runtime_status
 from hayase.core.errors import HayaseError, TopologyError
+from hayase.log.kafka.slot_ids import SlotIds
 from hayase.runtime.worker import slot_client
 
 OF_TOPOLOGIES = {"commit.interval.ms": 0}
@@ -108,6 +109,43 @@ def test_topologies_of_a_runtime_on_kafka(kafka_place: Place) -> None:
         wait(lambda: place.last("out") == expected(30) and place.last("rests") == expected_rests(30), runtime)
         place.put("in", amounts(30, 60))
         wait(lambda: place.last("out") == expected(60) and place.last("rests") == expected_rests(60), runtime)
+        assert {each: owner_of(place, each) for each in ("totals", "rests")} == dict.fromkeys(
+            ("totals", "rests"), place.application_id
+        )
+
+
+def owner_of(place: Place, name: str) -> str | None:
+    """The runtime whose slots publish a topology, as the log has it."""
+    ids = SlotIds(place.config)
+    owner = ids.owner(f"{place.application_id}-{name}")
+    ids.close()
+    return owner.runtime if owner is not None else None
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_an_application_on_kafka_goes_to_a_runtime_and_back_and_each_result_comes_once(kafka_place: Place) -> None:
+    place = kafka_place
+    topics(place, "in", "out")
+    copied = copy_of(f"{place.prefix}in", f"{place.prefix}out")
+    place.put("in", amounts(0, 20))
+    place.run(copied)
+    runtime = runtime_of(place, application_id="shared")
+    runtime.add_topology("copy", copied, OF_TOPOLOGIES, application_id=place.application_id)
+    with runtime:
+        runtime.start()
+        place.put("in", amounts(20, 40))
+        wait(lambda: len(place.rows("out")) >= 40, runtime)
+    place.put("in", amounts(40, 50))
+    assert place.run(copied).progress().consumed == 10
+    assert sorted(row[1]["amount"] for row in place.rows("out")) == list(range(50))
+
+
+def copy_of(source: str, sink: str) -> Topology:
+    """A copy, without state."""
+    builder = StreamsBuilder()
+    builder.stream(source, Consumed.with_(TEXT, JSON)).map_values(dict).to(sink, WRITTEN)
+    return builder.build()
 
 
 def test_a_topology_that_fails_concerns_no_other_and_goes_on_after_a_restart(place: Place) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 
+from hayase.log.assignments import Assignment, Assignments, Place
 from hayase.log.embedded.tables import _MarkerRow
-from hayase.log.kafka.markers import decode_marker, encode_marker
+from hayase.log.kafka.markers import decode_marker, encode_marker, moved_marker, slot_key
+from hayase.log.kafka.slot_ids import Owner
 from hayase.log.protocol import Marker
 from hayase.state.changelog.snapshot import Manifest
 from hayase.state.environment.crash_marker import CrashMarker
+from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import BundlePlan, Plan, SubtopologyPlan, TaskPlan
 
@@ -19,6 +23,21 @@ def test_markers_in_kafka_are_those_of_earlier_releases() -> None:
     written = b'{"lineage":"L","epoch":7,"digest":"d"}'
     assert encode_marker(Marker("L", 7, "d")) == written
     assert decode_marker(written) == Marker("L", 7, "d")
+
+
+def test_markers_that_slots_write_have_keys_of_their_own_and_the_bundles_key_says_where() -> None:
+    assert slot_key("0-1") == "@slot/0-1"
+    assert encode_marker(moved_marker("L", "where")) == b'{"lineage":"L","epoch":1099511627776,"digest":"where"}'
+    owner = msgspec.json.encode(Owner("shop", "/data/shop"))
+    assert owner == b'{"runtime":"shop","checkpoint":"/data/shop"}'
+
+
+def test_assignments_stay_as_they_are(tmp_path: Path) -> None:
+    blobs = open_blobs(str(tmp_path), fsync=False)
+    Assignments(blobs).create(Assignment(7, {"shop-a": {"0-1": Place("shop-@slot-1", 5)}}, ["shop-b"]))
+    assert blobs.get("assignments/000000000007") == (
+        b'{"number":7,"places":{"shop-a":{"0-1":{"id":"shop-@slot-1","since":5}}},"given_back":["shop-b"]}'
+    )
 
 
 def test_markers_in_the_embedded_log_are_those_of_earlier_releases() -> None:

@@ -470,6 +470,7 @@ class StreamsApp(StoreReading):
         """What workers get; its metrics are followed from now on."""
         from hayase.app.prepare import prepare
 
+        self._settle_producers()
         forget = self._connectors.forget_offsets if self._connectors is not None else lambda: None
         shipped = prepare(
             self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot, forget,
@@ -478,6 +479,12 @@ class StreamsApp(StoreReading):
         self._telemetry.follow(shipped, run.progress)
         self._preceded = shipped.hands_over
         return shipped
+
+    def _settle_producers(self) -> None:
+        """Have the bundles published under ids of their own, if a shared runtime published them last."""
+        from hayase.app.slot_producers import give_bundles_back
+
+        give_bundles_back(self.config)
 
     def _changed(self, difference: PlanDifference) -> None:
         from hayase.app.plan_switch import store_lines

@@ -514,6 +514,9 @@ class StreamsRuntime:
             known,
             job_s=own.epoch_span_max_ms / 1000,
             log_level=own.log_level or "WARNING",
+            checkpoint=own.checkpoint_dir,
+            fsync=own.checkpoint_fsync,
+            patience_ms=own.task_timeout_ms,
             delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
         )
         self._shared.start()

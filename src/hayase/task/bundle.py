@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
@@ -45,6 +46,8 @@ from hayase.task.task import LivingTasks
 from hayase.task.task_context import TaskContext, WorkerServices
 
 _LOG = logging.getLogger("hayase.task")
+
+Result = TypeVar("Result")
 
 _PIECE_BYTES_MAX = 16 << 20
 """A part of a delta is cut when it grows beyond this."""
@@ -102,23 +105,33 @@ class BundleRunner:
         self._space: EpochSpace | None = None
 
     def run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
-        """Run, or finish, the epoch of the record.
+        """Run, or finish, the epoch of the record: prepare it, and publish its outputs.
+
+        Arguments as of `prepare`.
+        """
+        return self._at_epoch(record, lambda: self._run(record, rows))
+
+    def prepare(self, record: EpochRecord, rows: ReceivedRows) -> PreparedEpoch:
+        """Run, or finish, the epoch of the record, without the publication, which is the caller's.
 
         Args:
             record: what the epoch reads.
             rows: what tasks of lower levels sent, to the tasks of this bundle among others.
         """
+        return self._at_epoch(record, lambda: self._prepare(record, rows))
+
+    def _at_epoch(self, record: EpochRecord, run: Callable[[], Result]) -> Result:
         with log_context(bundle=self._bundle.id, epoch=record.epoch):
             self._at_work = True
             try:
                 try:
-                    return self._run(record, rows)
+                    return run()
                 except (StateError, *DAMAGE) as error:
                     if not self._rebuilds_after(error):
                         raise
                     _LOG.warning("the epoch is run again, over a state that is rebuilt: %s", error)
                     self._tasks.leave()
-                    return self._run(record, rows)
+                    return run()
             except BaseException:
                 self._tasks.leave()
                 raise

@@ -37,7 +37,7 @@ class BundleResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedEpoch:
-    """An epoch of a bundle that is through but for its publication: processed, with delta published and applied.
+    """An epoch of a bundle of which only the publication is left: its delta is published and applied.
 
     Attributes:
         publication: what is to be written to the log now.

@@ -29,6 +29,15 @@ class Publication:
     exactly_once: bool
     plan_position: int | None = None
 
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.batches))
+
+    def reach(self, failpoint: str) -> None:
+        """For tests: see `hayase.core.failpoints`."""
+        reach(failpoint, bundle=self.bundle, epoch=self.marker.epoch)
+
 
 def publish(publications: Sequence[Publication], writer: Callable[[], EpochWriter]) -> list[bool]:
     """Write them one by one; for each whether it was written now: not if the log had it, or there is nothing in it.
@@ -44,14 +53,15 @@ def publish(publications: Sequence[Publication], writer: Callable[[], EpochWrite
 
 
 def _publish(publication: Publication, writer: Callable[[], EpochWriter]) -> bool:
-    bundle, marker, batches = publication.bundle, publication.marker, publication.batches
-    reach("before_publish", bundle=bundle, epoch=marker.epoch)
+    marker, batches = publication.marker, publication.batches
+    publication.reach("before_publish")
     written = False
     if batches and publication.exactly_once:
-        place = publication.plan_position
-        written = writer().publish_epoch(publication.application_id, bundle, marker, batches, place=place)
+        written = writer().publish_epoch(
+            publication.application_id, publication.bundle, marker, batches, place=publication.plan_position
+        )
     elif batches:
         writer().append(batches)
         written = True
-    reach("after_publish", bundle=bundle, epoch=marker.epoch)
+    publication.reach("after_publish")
     return written

@@ -21,7 +21,11 @@ START, WAIT_S = 7, 10.0
 def planner(tmp_path: Path) -> Iterator[SharedPlanner]:
     run = tmp_path / "run"
     run.mkdir()
-    opened = SharedPlanner(SharedOptions(str(run), 1, 10.0, str(socket_folder("hayase-test-")), "", "", "", "WARNING"))
+    sockets = str(socket_folder("hayase-test-"))
+    checkpoint = str(tmp_path / "runtime")
+    opened = SharedPlanner(
+        SharedOptions(str(run), 1, 10.0, sockets, "", "", "", "WARNING", "runtime", checkpoint, False, 0)
+    )
     yield opened
     opened.close()
 

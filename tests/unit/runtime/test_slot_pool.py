@@ -51,6 +51,7 @@ class Task(threading.Thread):
         self.connection: Connection = connect(pool.address)
         self.connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
         self.done: list[str] = []
+        self.together: list[list[str]] = []
         self.returned = threading.Event()
         self._answer = answer or (lambda name: TopologyResult(summaries=[name.encode()]))
         self.start()
@@ -58,10 +59,13 @@ class Task(threading.Thread):
     def run(self) -> None:
         try:
             while (message := self.connection.recv_bytes()) != JOB_ENDED:
-                name = msgspec.msgpack.decode(message, type=TopologyRequest).application_id
-                result = self._answer(name)
-                self.done.append(name)
-                self.connection.send_bytes(msgspec.msgpack.encode(result))
+                encoded = msgspec.msgpack.decode(message, type=list[bytes])
+                names = [msgspec.msgpack.decode(each, type=TopologyRequest).application_id for each in encoded]
+                self.together.append(names)
+                for name in names:
+                    result = self._answer(name)
+                    self.done.append(name)
+                    self.connection.send_bytes(msgspec.msgpack.encode(result))
         except (EOFError, OSError):
             return
         self.returned.set()
@@ -229,13 +233,43 @@ def test_work_tells_how_long_its_slowest_slot_was_at_it_without_the_wait_before(
     thread = in_thread(pool, some)
     time.sleep(0.5)
     pool.begin_job(1, 60)
+    Task(pool, 0, 1, lambda name: TopologyResult(busy_s=0.1))
+    Task(pool, 1, 1, lambda name: TopologyResult(busy_s=0.2))
+    thread.join(WAIT_S)
+    assert some.busy_s == 0.2
+    assert some.done.is_set()
 
-    def slowly(name: str) -> TopologyResult:
-        time.sleep(0.2)
+
+def test_a_slot_gets_all_that_waits_for_it_at_once(pool: SlotPool) -> None:
+    threads = [in_thread(pool, work(name, 0)) for name in ("a", "b", "c")]
+    time.sleep(0.1)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1)
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert [sorted(names) for names in task.together] == [["a", "b", "c"]]
+
+
+def test_requests_that_a_task_died_with_are_tried_alone_and_only_the_one_to_blame_fails(pool: SlotPool) -> None:
+    bad, good = work("bad", 0), work("good", 0)
+    threads = []
+    for some in (bad, good):
+        threads.append(in_thread(pool, some))
+        time.sleep(0.05)
+
+    def die(name: str) -> TopologyResult:
+        if name == "bad":
+            raise EOFError
         return TopologyResult()
 
-    Task(pool, 0, 1)
-    Task(pool, 1, 1, slowly)
-    thread.join(WAIT_S)
-    assert some.busy_s >= 0.2
-    assert some.done.is_set()
+    pool.begin_job(1, 60)
+    for _ in range(slot_pool.DEATHS_MAX + 1):
+        task = Task(pool, 0, 1, die)
+        task.join(WAIT_S)
+        task.connection.close()
+        time.sleep(0.05)
+    Task(pool, 0, 1, die)
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert (bad.died, good.died) == (slot_pool.DEATHS_MAX, 0)
+    assert good.results and not bad.results

@@ -7,13 +7,16 @@ its partition, so that an open transaction of another bundle does not hide its m
 Offsets of a consumer group could hold them as well, written in the same transaction. That was measured: it adds
 two requests to every transaction (about 4 ms), and such offsets expire, so that the topic is needed in any case.
 Reading the end of the topic with a kept consumer takes about 2 ms, and only when a bundle comes to another process.
+
+In a shared runtime a bundle's marker has another key, and the bundle's own key holds a marker of *moved*, which ends
+those who write by it (docs/decisions/20261125-slot-producers.md). `all` gives the one that counts.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import confluent_kafka
 import msgspec
@@ -35,6 +38,9 @@ _TOPIC_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _WAIT_S = 0.002
+_SLOT_KEY = "@slot/"
+MOVED = 1 << 40
+"""Later than any epoch: a writer that looks for a bundle's marker under the bundle's own key gives up."""
 
 
 def markers_topic(application_id: str) -> str:
@@ -42,9 +48,33 @@ def markers_topic(application_id: str) -> str:
     return f"{application_id}-epochs"
 
 
+def slot_key(bundle: str) -> str:
+    """The key of a bundle's marker while slots of a shared runtime write it."""
+    return _SLOT_KEY + bundle
+
+
+def moved_marker(checkpoint_id: str, runtime_checkpoint: str) -> Marker:
+    """The marker that stands under the bundle's own key meanwhile: of an epoch that none reaches.
+
+    Args:
+        checkpoint_id: of the application.
+        runtime_checkpoint: where the assignments are that say who may write.
+    """
+    return Marker(checkpoint_id, MOVED, runtime_checkpoint)
+
+
+def is_moved(marker: Marker | None) -> bool:
+    """Whether it is that of `moved_marker`; its digest is the place of the runtime's checkpoint."""
+    return marker is not None and marker.epoch == MOVED
+
+
 def is_markers_topic(name: str, config: Mapping[str, str]) -> bool:
     """Whether a topic is one of Hayase's own, not just one of a user that is called alike."""
     return name.endswith("-epochs") and all(config.get(key) == value for key, value in _TOPIC_SETTINGS.items())
+
+
+MarkerKey = tuple[TopicPartition, str]
+"""Where a marker is: the partition, and the key of its record."""
 
 
 class MarkerTopics(ProcessBound):
@@ -103,32 +133,54 @@ class MarkerTopics(ProcessBound):
         Raises:
             LogError: `BROKER_UNAVAILABLE` if that takes longer than the timeout.
         """
-        end = self._admin.offsets({partition: LATEST}, committed=False)[partition]
-        key = bundle.encode()
-        for start in (max(0, end - _TAIL), 0):
-            newest = None
-            for message in self._read({partition: (start, end)}):
-                if message.key() == key:
-                    newest = message.value()
-            if newest is not None:
-                return decode_marker(newest)
-            if start == 0:
-                break
-        return None
+        return self.last_of({(partition, bundle)}).get((partition, bundle))
+
+    def last_of(self, wanted: Collection[MarkerKey]) -> dict[MarkerKey, Marker]:
+        """As `last`, for several partitions and keys at once; without those that have no marker."""
+        partitions = {partition for partition, _ in wanted}
+        ends = self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=False)
+        found: dict[MarkerKey, bytes] = {}
+        starts = {partition: max(0, end - _TAIL) for partition, end in ends.items()}
+        while missing := {each for each in wanted if each not in found}:
+            looked_at = {partition for partition, _ in missing}
+            for message in self._read({partition: (starts[partition], ends[partition]) for partition in looked_at}):
+                partition = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                key, value = message.key(), message.value()
+                if key is not None and value is not None and (each := (partition, key.decode())) in missing:
+                    found[each] = value
+            wanted = {each for each in missing if each not in found and starts[each[0]] > 0}
+            starts = dict.fromkeys(starts, 0)
+        return {each: decode_marker(value) for each, value in found.items()}
 
     def all(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
         """The last marker of every bundle; empty if the topic does not exist. `wait`: see `Log.markers`."""
+        stored = self.stored(application_id, wait=wait)
+        slots = {key.removeprefix(_SLOT_KEY): marker for key, marker in stored.items() if key.startswith(_SLOT_KEY)}
+        own = {key: marker for key, marker in stored.items() if not key.startswith(_SLOT_KEY)}
+        moved = {bundle for bundle, marker in own.items() if is_moved(marker)}
+        return {
+            **{bundle: marker for bundle, marker in own.items() if bundle not in moved},
+            **{bundle: slots[bundle] for bundle in moved if bundle in slots},
+        }
+
+    def stored(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        """As `all`, but what is there, by key."""
+        return {key: marker for key, (_, marker) in self.located(application_id, wait=wait).items()}
+
+    def located(self, application_id: str, *, wait: bool = True) -> dict[str, tuple[TopicPartition, Marker]]:
+        """As `stored`, with the partitions."""
         name = markers_topic(application_id)
         info = self._admin.describe([name]).get(name)
         if info is None:
             return {}
         partitions = list(own_partitions(name, info.partitions))
         ends = self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=not wait)
-        markers: dict[str, Marker] = {}
+        markers: dict[str, tuple[TopicPartition, Marker]] = {}
         for message in self._read({partition: (0, end) for partition, end in ends.items()}):
             key, value = message.key(), message.value()
             if key is not None and value is not None:
-                markers[key.decode()] = decode_marker(value)
+                partition = TopicPartition(name, int(message.partition() or 0))
+                markers[key.decode()] = partition, decode_marker(value)
         return markers
 
     def _read(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:

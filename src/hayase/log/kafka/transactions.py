@@ -1,13 +1,14 @@
-"""The transactional producer of one bundle."""
+"""Transactional producers: of one bundle, or of several under one id."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, LogError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 from hayase.core.steps import moved
@@ -75,6 +76,22 @@ def given_transaction_timeout_s(config: LogConfig) -> float:
         ) from error
 
 
+def transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: bool = False) -> LogError:
+    """The error of a transaction that took longer than it may; `refused`: brokers do not allow that time."""
+    longer = "producer.transaction.timeout.ms"
+    why = f"took longer than the {had_s:g} s that a transaction may take ({longer}), so the brokers abort it"
+    if refused:
+        why = f"needs a transaction of up to {had_s:g} s ({longer}), which the brokers do not allow"
+    return LogError(
+        "TRANSACTION_TIMEOUT",
+        f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the "
+        "brokers' transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs "
+        "smaller: max.records.per.epoch",
+        bundle=bundle,
+        epoch=marker.epoch,
+    )
+
+
 class TransactionTimeoutError(Exception):
     """The producer lost its id after its transaction took longer than it was allowed to.
 
@@ -85,15 +102,32 @@ class TransactionTimeoutError(Exception):
     """
 
 
-class BundleProducer:
+@dataclass(frozen=True, slots=True)
+class EpochWrite:
+    """Outputs of one bundle's epoch, as part of a transaction.
+
+    Attributes:
+        bundle: whose outputs.
+        key: of the marker's record.
+        partition: of the marker's record.
+        marker: of the epoch.
+        batches: the outputs.
+    """
+
+    bundle: str
+    key: str
+    partition: TopicPartition
+    marker: Marker
+    batches: Sequence[OutgoingBatch]
+
+
+class TransactionalProducer:
     """Owns a transactional id from the moment it is made until another process takes it.
 
     Args:
         config: the log.
-        transactional_id: `<application.id>-<bundle>`.
-        markers: reads the bundle's marker once the id is owned; what was read before would prove nothing.
-        partition: the partition of the bundle's markers.
-        bundle: the bundle.
+        transactional_id: the id.
+        topic: one that it writes to; `None`: none, the id is only taken.
         timeout_s: how long each step may take.
         transaction_timeout_s: how long a transaction may take; flushing many records may take as long.
         monotonic: the clock for that, in seconds.
@@ -106,16 +140,12 @@ class BundleProducer:
         self,
         config: LogConfig,
         transactional_id: str,
-        markers: MarkerTopics,
-        partition: TopicPartition,
-        bundle: str,
+        topic: str | None,
         *,
         timeout_s: float,
         transaction_timeout_s: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._partition = partition
-        self._bundle = bundle.encode()
         self._timeout_s = timeout_s
         self._transaction_timeout_s = transaction_timeout_s
         self._monotonic = monotonic
@@ -131,21 +161,15 @@ class BundleProducer:
         try:
             # The first answer comes from the bootstrap connection, which is then replaced; the second one shows
             # that the new connection works. Without that, init_transactions can meet the gap and sleep for 500 ms.
-            producer.list_topics(partition.topic, timeout=timeout_s)
-            producer.list_topics(partition.topic, timeout=timeout_s)
+            for _ in range(2 if topic is not None else 0):
+                producer.list_topics(topic, timeout=timeout_s)
             self._until_done(producer.init_transactions)
-            self.last = markers.last(partition, bundle)
         except BaseException:
             self.discard()
             raise
 
-    def markers_exist(self) -> bool:
-        """Whether the topic of the markers is there; a reset deletes it. A fraction of a millisecond."""
-        topic = self._partition.topic
-        return self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic].error is None
-
-    def publish(self, marker: Marker, batches: Sequence[OutgoingBatch], now_ms: int) -> None:
-        """Outputs and marker in one transaction.
+    def write(self, writes: Sequence[EpochWrite], now_ms: int) -> None:
+        """Outputs and markers in one transaction.
 
         After an error the outcome is open and the producer must be discarded: the next owner finds out.
 
@@ -156,7 +180,7 @@ class BundleProducer:
         """
         producer, sender = self._producer, self._sender
         began: float | None = None
-        filled = [batch for batch in batches if len(batch)]
+        filled = [batch for each in writes for batch in each.batches if len(batch)]
         for batch in filled:
             sender.partition_count(batch.topic)  # an unknown topic is found before anything is begun
         try:
@@ -167,16 +191,16 @@ class BundleProducer:
                     sender.send(batch)
                 if sum(map(len, filled)) >= _FLUSH_FIRST:
                     self._flush(began)
-                topic, number = self._partition
-                producer.produce(topic, encode_marker(marker), self._bundle, number, None, None, now_ms)
-                reach("inside_publish", bundle=self._bundle.decode(), epoch=marker.epoch)
+                for each in writes:
+                    topic, number = each.partition
+                    producer.produce(topic, encode_marker(each.marker), each.key.encode(), number, None, None, now_ms)
+                    reach("inside_publish", bundle=each.bundle, epoch=each.marker.epoch)
                 self._until_done(producer.commit_transaction)
         except KafkaException as error:
             sender.raise_refused()  # a refused record explains more than the failed transaction
             if began is not None and self._timed_out(kafka_error(error), began):
                 raise TransactionTimeoutError from error
             raise
-        self.last = marker
 
     def _flush(self, began: float) -> None:
         """Until all is written, or the transaction has no time left; the commit says what became of it."""
@@ -222,3 +246,51 @@ class BundleProducer:
     def leak(self) -> None:
         """In a forked child: see `clients.leak`."""
         leak(self._producer)
+
+
+class BundleProducer(TransactionalProducer):
+    """Producer of one bundle, under an id of the bundle's own.
+
+    Args:
+        config, transactional_id, timeout_s, transaction_timeout_s, monotonic: see TransactionalProducer.
+        markers: reads the bundle's marker once the id is owned; what was read before would prove nothing.
+        partition: the partition of the bundle's markers.
+        bundle: the bundle.
+
+    Raises:
+        KafkaException, LogError: the id could not be taken.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        transactional_id: str,
+        markers: MarkerTopics,
+        partition: TopicPartition,
+        bundle: str,
+        *,
+        timeout_s: float,
+        transaction_timeout_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            config, transactional_id, partition.topic,
+            timeout_s=timeout_s, transaction_timeout_s=transaction_timeout_s, monotonic=monotonic,
+        )  # fmt: skip
+        self._partition = partition
+        self._bundle = bundle
+        try:
+            self.last = markers.last(partition, bundle)
+        except BaseException:
+            self.discard()
+            raise
+
+    def markers_exist(self) -> bool:
+        """Whether the topic of the markers is there; a reset deletes it. A fraction of a millisecond."""
+        topic = self._partition.topic
+        return self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic].error is None
+
+    def publish(self, marker: Marker, batches: Sequence[OutgoingBatch], now_ms: int) -> None:
+        """Outputs and marker in one transaction. See `write`."""
+        self.write([EpochWrite(self._bundle, self._bundle, self._partition, marker, batches)], now_ms)
+        self.last = marker

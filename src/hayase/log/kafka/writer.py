@@ -21,13 +21,14 @@ from hayase.log.kafka.clients import (
     open_producer,
     real_errors,
 )
-from hayase.log.kafka.markers import MarkerTopics
+from hayase.log.kafka.markers import MarkerTopics, is_moved
 from hayase.log.kafka.produce import Sender
 from hayase.log.kafka.transactions import (
     BundleProducer,
     TransactionTimeoutError,
     given_transaction_timeout_s,
     ownership_lost,
+    transaction_timeout,
     unanswered,
 )
 from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, is_published
@@ -175,12 +176,12 @@ class KafkaWriter(ProcessBound):
             return True
         reason = kafka_error(failure)
         if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            raise _transaction_timeout(marker, bundle, self._transaction_timeout_s, refused=True) from failure
+            raise transaction_timeout(marker, bundle, self._transaction_timeout_s, refused=True) from failure
         return not unanswered(reason)
 
     def _given_up(self, failure: KafkaException | TransactionTimeoutError, marker: Marker, bundle: str) -> HayaseError:
         if isinstance(failure, TransactionTimeoutError):
-            return _transaction_timeout(marker, bundle, self._transaction_timeout_s)
+            return transaction_timeout(marker, bundle, self._transaction_timeout_s)
         if not ownership_lost(kafka_error(failure)):
             return explained_error(self._config, "producer", kafka_error(failure), "publishing an epoch", bundle=bundle)
         return LogError(
@@ -199,7 +200,7 @@ class KafkaWriter(ProcessBound):
         """
         had_s = self._transaction_timeout_s
         if self._timeout_given or had_s >= _TRANSACTION_MAX_S:
-            raise _transaction_timeout(marker, bundle, had_s) from error
+            raise transaction_timeout(marker, bundle, had_s) from error
         self._transaction_timeout_s = min(_TRANSACTION_MAX_S, _MORE_TIME * had_s)
         _LOG.warning(
             "bundle %s, epoch %d: brokers aborted a transaction after %g s, so it is tried again with %g s",
@@ -233,6 +234,8 @@ class KafkaWriter(ProcessBound):
         reset may have deleted), nor with much to write if others probably had the bundle in between.
         """
         last = producer.last
+        if is_moved(last):  # it may have come back
+            return False
         if is_published(last, marker) or not producer.markers_exist():
             return False
         contiguous = last is not None and last.epoch + 1 == marker.epoch
@@ -298,18 +301,3 @@ class KafkaWriter(ProcessBound):
             producer.leak()
         self._bundles = OrderedDict()
         self._marker_partitions = {}
-
-
-def _transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: bool = False) -> LogError:
-    longer = "producer.transaction.timeout.ms"
-    why = f"took longer than the {had_s:g} s that a transaction may take ({longer}), so the brokers abort it"
-    if refused:
-        why = f"needs a transaction of up to {had_s:g} s ({longer}), which the brokers do not allow"
-    return LogError(
-        "TRANSACTION_TIMEOUT",
-        f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the "
-        "brokers' transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs "
-        "smaller: max.records.per.epoch",
-        bundle=bundle,
-        epoch=marker.epoch,
-    )

@@ -50,6 +50,8 @@ class SharedQuery:
         known_settings: see `hayase.runtime.driver.session.settings_of_session`.
         job_s: how long a Spark job goes on.
         log_level: the least level that workers send.
+        checkpoint, fsync: the runtime's checkpoint.
+        patience_ms: how long its processes wait for what is away.
         delay_s: seconds to wait before a query that failed with that error is started again; `None`: the runtime fails.
 
     Attributes:
@@ -68,6 +70,9 @@ class SharedQuery:
         *,
         job_s: float,
         log_level: str,
+        checkpoint: str,
+        fsync: bool,
+        patience_ms: int,
         delay_s: Callable[[HayaseError], float | None],
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -92,6 +97,10 @@ class SharedQuery:
             host,
             bind,
             log_level,
+            runtime_id,
+            checkpoint,
+            fsync,
+            patience_ms,
         )
         self._options = {SHARED: msgspec.json.encode(options).decode()}
         self._lock = threading.Lock()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
+from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
 from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.slot_places import PlacedTopology, SlotPlaces
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.topology_loop import TopologyLoop
 from hayase.runtime.wire.app_spec import load_app_spec
@@ -22,6 +25,7 @@ from hayase.runtime.wire.patient import patience_of
 from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -42,6 +46,8 @@ class SharedPlanner:
         self.pool = SlotPool(options.slots, options.endpoints())
         self._logs: dict[str, tuple[Log, LogWatch]] = {}
         self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
+        self._places: SlotPlaces | None = None
+        self._placed: dict[str, PlacedTopology] = {}
         self._stopped = threading.Event()
         self._listed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="hayase-topologies", daemon=True)
@@ -64,6 +70,8 @@ class SharedPlanner:
         for _, loop in self._loops.values():
             loop.stop()
         self._control.publish_closed()
+        if self._places is not None:
+            self._places.close()
         for log, watch in self._logs.values():
             watch.close()
             log.close()
@@ -97,35 +105,83 @@ class SharedPlanner:
                 loop.stop()
                 loop.join(_JOIN_S)
                 del self._loops[application_id]
+                self._placed.pop(application_id, None)
                 if application_id not in listed or entry.options["digest"] != listed[application_id].options["digest"]:
                     self.pool.release(application_id, _JOIN_S)
                 control = PlannerControl(Path(entry.options["control"]))
                 control.publish_released(entry.start)
-        for application_id, entry in listed.items():
-            if application_id not in self._loops:
-                self._start(application_id, entry)
+        self._start({each: entry for each, entry in listed.items() if each not in self._loops})
         if listed:
             self._listed.set()
         else:
             self._listed.clear()
 
-    def _start(self, application_id: str, entry: ListedTopology) -> None:
-        """Start the loop of a topology; one that cannot be opened has failed, and nothing of it is kept."""
-        control = PlannerControl(Path(entry.options["control"]))
+    def _start(self, entries: Mapping[str, ListedTopology]) -> None:
+        """Start the loops of topologies; one that cannot be opened has failed, and nothing of it is kept."""
+        opened: dict[str, tuple[EpochPlanner, LogWatch]] = {}
+        for application_id, entry in entries.items():
+            with self._failing(application_id, entry):
+                opened[application_id] = self._open(entry.options, PlannerControl(Path(entry.options["control"])))
+        starting = {
+            application_id: PlacedTopology.of(planner.app)
+            for application_id, (planner, _) in opened.items()
+            if planner.app.exactly_once and planner.app.log.kind == "kafka"
+        }
+        away = self._try_to_place(starting)
+        for application_id, (planner, watch) in opened.items():
+            entry = entries[application_id]
+            with self._failing(application_id, entry):
+                if application_id in starting and application_id not in self._placed:
+                    if away is not None:
+                        raise away
+                    self._place({application_id: starting[application_id]})
+                places = self._places.of(application_id) if self._places and application_id in starting else {}
+                loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded, places=places)
+                self._loops[application_id] = entry, loop
+                loop.start()
+
+    def _try_to_place(self, starting: Mapping[str, PlacedTopology]) -> HayaseError | None:
+        """Place topologies together, if that works; the error if brokers or stores are away, so that none would do."""
         try:
-            planner, watch = self._open(entry.options, control)
+            self._place(starting)
         except HayaseError as error:
-            control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
-            control.publish_released(entry.start)
+            if error.condition in ("BROKER_UNAVAILABLE", "S3_UNREACHABLE"):
+                return error
+            _LOG.info("topologies are placed one by one: %s", error)
+        return None
+
+    def _place(self, starting: Mapping[str, PlacedTopology]) -> None:
+        """Give the bundles of topologies that begin to the producers of their slots."""
+        if not starting:
             return
-        except Exception as error:  # a program that cannot be loaded is one topology's affair
-            _LOG.exception("topology %s could not be started", application_id)
-            control.publish_failure(f"{type(error).__name__}: {error}")
+        if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
+            self._places = self._open_places(next(iter(starting.values())).log)
+        self._places.place({**self._placed, **starting}, list(starting))
+        self._placed.update(starting)
+
+    def _open_places(self, log: LogConfig) -> SlotPlaces:
+        options = self._options
+        patience = patience_of({"patience_ms": str(options.patience_ms)}, f"planner-{os.getpid()}")
+
+        def open_checkpoint(location: str) -> BlobStore:
+            return open_blobs(location, fsync=options.fsync, patience=patience)
+
+        owner = Owner(options.runtime_id, options.checkpoint)
+        return SlotPlaces(owner, open_checkpoint(options.checkpoint), SlotIds(log), self.pool.size, open_checkpoint)
+
+    @contextmanager
+    def _failing(self, application_id: str, entry: ListedTopology) -> Iterator[None]:
+        """An error inside is that of a topology, which counts as released then."""
+        try:
+            yield
+        except Exception as error:
+            control = PlannerControl(Path(entry.options["control"]))
+            if isinstance(error, HayaseError):
+                control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
+            else:  # a program that cannot be loaded is one topology's affair
+                _LOG.exception("topology %s could not be started", application_id)
+                control.publish_failure(f"{type(error).__name__}: {error}")
             control.publish_released(entry.start)
-            return
-        loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded)
-        self._loops[application_id] = entry, loop
-        loop.start()
 
     def _open(self, options: Mapping[str, str], control: PlannerControl) -> tuple[EpochPlanner, LogWatch]:
         patience = patience_of(options, f"planner-{os.getpid()}")

@@ -25,6 +25,8 @@ _LOG = logging.getLogger("hayase.runtime")
 
 DEATHS_MAX = 2
 """After so many worker processes that died in an epoch of a topology, the topology fails."""
+TOGETHER_MAX = 32
+"""A slot gets no more requests at once."""
 REJOIN_TIMEOUT_S = 10.0
 """How long a slot whose task has died may be without one, before the job is ended for a new one."""
 WAIT_POLL_S = 0.5
@@ -41,8 +43,9 @@ class Work:
         requests: for each slot, encoded.
         results: of the slots that have completed.
         died: worker processes that died while they were at it.
+        alone: it is sent with no others, since a process that was at several has died.
         cancelled: none waits for it any more.
-        busy_s: how long the slot that needed longest was at it; waiting in the queue does not count.
+        busy_s: how long the slot that needed longest was at it; waiting does not count.
     """
 
     application_id: str
@@ -50,6 +53,7 @@ class Work:
     waiting: set[int] = field(init=False)
     results: list[TopologyResult] = field(default_factory=list)
     died: int = 0
+    alone: bool = False
     cancelled: bool = False
     busy_s: float = 0.0
     done: threading.Event = field(default_factory=threading.Event)
@@ -62,8 +66,7 @@ class Work:
 class _Slot:
     queue: deque[Work] = field(default_factory=deque)
     connection: Connection | None = None
-    at_work: Work | None = None
-    at_work_since: float = 0.0
+    at_work: deque[Work] = field(default_factory=deque)
     job: int = -1
     served: bool = False
     missing_since: float | None = None
@@ -148,7 +151,7 @@ class SlotPool:
         """Wait no more for a topology's requests; a slot that is at one of them completes it."""
         with self._lock:
             for slot in self._slots:
-                for work in [*slot.queue, *([slot.at_work] if slot.at_work is not None else [])]:
+                for work in (*slot.queue, *slot.at_work):
                     if work.application_id == application_id:
                         work.cancelled = True
                         work.done.set()
@@ -212,10 +215,11 @@ class SlotPool:
                 connection.send_bytes(JOB_ENDED)
                 return
             try:
-                while (work := self._next(join.slot, connection)) is not None:
-                    connection.send_bytes(work.requests[join.slot])
-                    result = msgspec.msgpack.decode(connection.recv_bytes(), type=TopologyResult)
-                    self._complete(join.slot, connection, work, result)
+                while works := self._next(join.slot, connection):
+                    connection.send_bytes(msgspec.msgpack.encode([work.requests[join.slot] for work in works]))
+                    for work in works:
+                        result = msgspec.msgpack.decode(connection.recv_bytes(), type=TopologyResult)
+                        self._complete(join.slot, connection, work, result)
                 connection.send_bytes(JOB_ENDED)
             finally:
                 self._leave(join.slot, connection)
@@ -233,28 +237,27 @@ class SlotPool:
             self._changed[join.slot].notify_all()
             return True
 
-    def _next(self, number: int, connection: Connection) -> Work | None:
-        """The slot's next request; `None`: the job has ended, or another attempt has replaced the task."""
+    def _next(self, number: int, connection: Connection) -> list[Work]:
+        """What is waiting for the slot; nothing: the job has ended, or another attempt has replaced the task."""
         slot, changed = self._slots[number], self._changed[number]
         with self._lock:
             while slot.connection is connection and not self._closed:
                 left_s = self._job_ends_at - self._monotonic()
                 # A task that found a core only when the job was over has its turn all the same.
                 if slot.queue and (left_s > 0 or not slot.served):
-                    slot.served, slot.at_work = True, slot.queue.popleft()
-                    slot.at_work_since = self._monotonic()
-                    return slot.at_work
+                    slot.served, slot.at_work = True, _taken_together(slot.queue)
+                    return list(slot.at_work)
                 if left_s <= 0 or self._drains:
-                    return None
+                    return []
                 changed.wait(left_s)
-        return None
+        return []
 
     def _complete(self, number: int, connection: Connection, work: Work, result: TopologyResult) -> None:
         with self._lock:
             slot = self._slots[number]
             if slot.connection is connection:
-                slot.at_work = None
-                work.busy_s = max(work.busy_s, self._monotonic() - slot.at_work_since)
+                slot.at_work.popleft()
+            work.busy_s = max(work.busy_s, result.busy_s)
             if number in work.waiting:
                 work.waiting.discard(number)
                 work.results.append(result)
@@ -268,19 +271,29 @@ class SlotPool:
             if slot.connection is not connection:
                 return
             slot.connection = None
-            if slot.at_work is not None:
+            if slot.at_work:
                 slot.missing_since = self._monotonic()
                 self._return_work(number)
 
     def _return_work(self, number: int) -> None:
         """What the task was at when it died is for the next one."""
         slot = self._slots[number]
-        work, slot.at_work = slot.at_work, None
-        if work is None or work.cancelled or self._closed or number not in work.waiting:
-            return
-        work.died += 1
-        if work.died >= DEATHS_MAX:
-            work.done.set()
-        else:
-            slot.queue.appendleft(work)
-            self._changed[number].notify_all()
+        works, slot.at_work = slot.at_work, deque()
+        for work in reversed(works):
+            if work.cancelled or self._closed or number not in work.waiting:
+                continue
+            work.alone = True  # of several, any may be the one that ends processes
+            work.died += len(works) == 1
+            if work.died >= DEATHS_MAX:
+                work.done.set()
+            else:
+                slot.queue.appendleft(work)
+                self._changed[number].notify_all()
+
+
+def _taken_together(queue: deque[Work]) -> deque[Work]:
+    """Take the first request from a queue, with those behind it that may go with it."""
+    taken = deque([queue.popleft()])
+    while queue and len(taken) < TOGETHER_MAX and not taken[0].alone and not queue[0].alone:
+        taken.append(queue.popleft())
+    return taken

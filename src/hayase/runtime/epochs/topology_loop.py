@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from hayase.core.errors import HayaseError, ProcessingError
 from hayase.core.logs import log_context
+from hayase.log.assignments import Place
 from hayase.runtime.epochs.fair_share import FairShare
 from hayase.runtime.epochs.log_watch import LogWatch, Watch
 from hayase.runtime.epochs.planner import EpochPlanner
@@ -44,10 +45,18 @@ class TopologyLoop:
         pool: the slots.
         watch: tells when its input has moved.
         bounded: to the ends of the input as they are now.
+        places: of the bundles that slots publish with their own producers.
     """
 
     def __init__(
-        self, planner: EpochPlanner, options: dict[str, str], pool: SlotPool, watch: LogWatch, *, bounded: bool
+        self,
+        planner: EpochPlanner,
+        options: dict[str, str],
+        pool: SlotPool,
+        watch: LogWatch,
+        *,
+        bounded: bool,
+        places: Mapping[str, Place],
     ) -> None:
         self._planner = planner
         self._options = options
@@ -59,6 +68,10 @@ class TopologyLoop:
         app = planner.app
         self._application_id = app.application_id
         self._slots_of_levels, self._level_and_slot = _layout(app)
+        slot_of = app.slot_of_bundles()
+        self._places: dict[int, dict[str, Place]] = {slot: {} for slot in slot_of.values()}
+        for bundle, place in places.items():
+            self._places[slot_of[bundle]][bundle] = place
         self._interval_s = app.commit_interval_ms / 1000
         self._idles = app.max_task_idle_ms > 0
         self._share = FairShare()
@@ -174,7 +187,15 @@ class TopologyLoop:
                 files_of[file.slot].append(file.path)
         return {
             slot: msgspec.msgpack.encode(
-                TopologyRequest(self._application_id, self._options, record, level, rows_of[slot], files_of[slot])
+                TopologyRequest(
+                    self._application_id,
+                    self._options,
+                    record,
+                    level,
+                    rows_of[slot],
+                    files_of[slot],
+                    self._places[slot],
+                )
             )
             for slot in rows_of
         }

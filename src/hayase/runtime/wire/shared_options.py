@@ -18,6 +18,9 @@ class SharedOptions(msgspec.Struct, frozen=True):
         job_s: how long a Spark job goes on.
         sockets_dir, log_address, host, bind: see RunEndpoints.
         log_level: the least level that is sent to the driver.
+        runtime_id: the `application.id` of the runtime.
+        checkpoint, fsync: the runtime's checkpoint.
+        patience_ms: how long stores and brokers that are away are waited for.
     """
 
     folder: str
@@ -28,6 +31,10 @@ class SharedOptions(msgspec.Struct, frozen=True):
     host: str
     bind: str
     log_level: str
+    runtime_id: str
+    checkpoint: str
+    fsync: bool
+    patience_ms: int
 
     def endpoints(self) -> RunEndpoints:
         """Addresses of the run."""

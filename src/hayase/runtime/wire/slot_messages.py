@@ -1,9 +1,13 @@
-"""Messages between the slots of a shared runtime and its planner."""
+"""Messages between the slots of a shared runtime and its planner.
+
+A slot gets what is waiting for it: a list of requests, each encoded. It answers with a result for each, in their order.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
+from hayase.log.assignments import Place
 from hayase.state.delta.journal import EdgeRow
 
 
@@ -27,6 +31,8 @@ class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
         level: of the bundles.
         rows: rows that bundles of lower levels sent to these bundles.
         files: files with more of them; see `hayase.runtime.wire.row_files`.
+        places: bundle → where it is published, of those that the slot's producer publishes; others are published one by
+            one.
     """
 
     application_id: str
@@ -35,6 +41,7 @@ class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
     level: int
     rows: list[EdgeRow]
     files: list[str]
+    places: dict[str, Place] = {}
 
 
 class ReleaseTopology(msgspec.Struct, frozen=True, tag="release"):
@@ -61,14 +68,16 @@ class TopologyResult(msgspec.Struct, frozen=True):
         rows: rows for bundles of higher levels.
         files: files with more of them.
         summaries: of the bundles.
+        busy_s: how long the slot was at it, without what it did for others meanwhile.
         error: the trace of what the topology failed with; empty if it did not.
     """
 
     rows: list[EdgeRow] = []
     files: list[RowFile] = []
     summaries: list[bytes] = []
+    busy_s: float = 0.0
     error: str = ""
 
 
 JOB_ENDED = b""
-"""Sent instead of a request: the job has ended, the task returns."""
+"""Sent instead of requests: the job has ended, the task returns."""

@@ -5,20 +5,23 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
+from hayase.core.steps import asking, at_work
 from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.row_files import read_rows, write_rows
 from hayase.runtime.wire.shared_options import SharedOptions
-from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
     JoinPool,
@@ -30,17 +33,59 @@ from hayase.runtime.wire.slot_messages import (
 )
 from hayase.runtime.wire.span_protocol import connect
 from hayase.runtime.worker.slot_process import SlotProcess
+from hayase.runtime.worker.slot_publisher import publish_together, slot_step
 from hayase.runtime.worker.worker import WorkerProcess
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.edges import ReceivedRows
+from hayase.task.bundle_result import PreparedEpoch
 from hayase.task.epoch_record import EpochRecord
+from hayase.task.publication import Publication
+
+if TYPE_CHECKING:
+    from hayase.log.kafka.slot_writer import SlotStep
 
 _LOG = logging.getLogger("hayase.runtime")
 
 TOPOLOGIES_MAX = 256
 """A process keeps programs and open states of so many topologies; what was not used for longest goes first."""
+TOGETHER_S = 0.03
+"""What is ready is published before another request is begun, if it is that old."""
+MUCH = 2_000
+"""Epochs with so many records are published alone."""
 ROWS_BYTES_MAX = 4 << 20
 """Rows for the next level that are more than this go through files, where there are files."""
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A request whose epochs are prepared, or which has failed.
+
+    Attributes:
+        request: the request.
+        host: of its topology.
+        epochs: of its bundles; with each whether it was published, `None`: not yet.
+        busy_s: how long it took.
+        error: what it has failed with.
+    """
+
+    request: TopologyRequest
+    host: WorkerProcess | None = None
+    record: EpochRecord | None = None
+    epochs: list[tuple[PreparedEpoch, bool | None]] = field(default_factory=list)
+    busy_s: float = 0.0
+    error: Exception | None = None
+
+    def steps(self) -> list[SlotStep]:
+        """What the slot's producer is to write."""
+        return [slot_step(epoch.publication, self.request.places) for epoch, written in self.epochs if written is None]
+
+    def written(self, now: Sequence[bool]) -> None:
+        """Note what became of `steps`."""
+        for number, written in zip(self.steps_at(), now, strict=True):
+            self.epochs[number] = self.epochs[number][0], written
+
+    def steps_at(self) -> list[int]:
+        """Where those are among the epochs."""
+        return [number for number, (_, written) in enumerate(self.epochs) if written is None]
 
 
 class SlotWorker:
@@ -48,17 +93,31 @@ class SlotWorker:
 
     def __init__(self, options: SharedOptions) -> None:
         log_to_driver(options.log_address, options.log_level, {}, ())
-        self._process = SlotProcess()
+        self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
 
-    def run(self, slot: int, request: TopologyRequest) -> TopologyResult:
-        """Run a request. An error of the topology is part of the result: it ends no task."""
-        with log_context(application_id=request.application_id):
-            try:
-                return self._run(slot, request)
-            except Exception:  # of code, data, state or topics of this topology: others go on
+    def run(self, slot: int, requests: Sequence[PoolRequest]) -> Iterator[TopologyResult]:
+        """Run requests; yields their results in that order.
+
+        What several topologies have ready is published together. An error of one of them is part of its result: it ends
+        no task.
+        """
+        ready: list[_Ready] = []
+        began = time.monotonic()
+        for request in requests:
+            if isinstance(request, ReleaseTopology):
+                yield from self._through(ready)
+                ready = []
                 self.release(request.application_id)
-                return TopologyResult(error=traceback.format_exc())
+                yield TopologyResult()
+                continue
+            if ready and time.monotonic() - began > TOGETHER_S:
+                yield from self._through(ready)
+                ready = []
+            if not ready:
+                began = time.monotonic()
+            ready.append(self._prepared(slot, request))
+        yield from self._through(ready)
 
     def release(self, application_id: str) -> None:
         """Close what is kept for a topology."""
@@ -75,10 +134,22 @@ class SlotWorker:
             self.release(application_id)
         self._process.close()
 
-    def _run(self, slot: int, request: TopologyRequest) -> TopologyResult:
-        host = self._host(request)
+    def _prepared(self, slot: int, request: TopologyRequest) -> _Ready:
+        ready = _Ready(request)
+        began = time.monotonic()
+        with log_context(application_id=request.application_id):
+            try:
+                self._prepare(slot, ready)
+            except Exception as error:  # of code, data, state or topics of this topology: others go on
+                ready.error = error
+        ready.busy_s = time.monotonic() - began
+        return ready
+
+    def _prepare(self, slot: int, ready: _Ready) -> None:
+        request = ready.request
+        host = ready.host = self._host(request)
         host.watch()
-        record = EpochRecord.from_bytes(request.record)
+        record = ready.record = EpochRecord.from_bytes(request.record)
         received = host.received()
         try:
             for row in request.rows:
@@ -86,27 +157,77 @@ class SlotWorker:
             for path in request.files:
                 for row in read_rows(Path(path)):
                     received.add(row)
-            result = self._run_level(host, slot, record, request.level, received)
+            for epoch in host.prepare_level(request.level, slot, record, received):
+                ready.epochs.append((epoch, _publish_now(host, request, epoch.publication)))
         finally:
             received.close()
-        reach("after_rows", epoch=record.epoch)
+
+    def _through(self, ready: Sequence[_Ready]) -> Iterator[TopologyResult]:
+        """Publish what is ready, and complete it."""
+        waiting = [each for each in ready if each.error is None and each.steps_at()]
+        if waiting:
+            began = time.monotonic()
+            self._publish(waiting)
+            for each in waiting:
+                each.busy_s += (time.monotonic() - began) / len(waiting)
+        for each in ready:
+            with log_context(application_id=each.request.application_id):
+                yield self._result(each)
+
+    def _publish(self, waiting: Sequence[_Ready]) -> None:
+        hosts = [each.host for each in waiting if each.host is not None]
+        groups = [each.steps() for each in waiting]
+        for each in waiting:
+            for number in each.steps_at():
+                each.epochs[number][0].publication.reach("before_publish")
+
+        def together(steps: Sequence[SlotStep]) -> list[bool]:
+            with at_work(steps[0].bundle, steps[0].marker.epoch), asking():
+                return hosts[0].slot_writer().publish(steps)
+
+        def alone(number: int) -> list[bool]:
+            with log_context(application_id=waiting[number].request.application_id):
+                hosts[number].watch()
+                return hosts[number].publish_by_slot(groups[number])
+
+        for each, outcome in zip(waiting, publish_together(groups, together, alone), strict=True):
+            if isinstance(outcome, Exception):
+                each.error = outcome
+                continue
+            for number in each.steps_at():
+                each.epochs[number][0].publication.reach("after_publish")
+            each.written(outcome)
+
+    def _result(self, ready: _Ready) -> TopologyResult:
+        if ready.error is None:
+            try:
+                result = self._completed(ready)
+            except Exception as error:
+                ready.error = error
+        if ready.error is not None:
+            self.release(ready.request.application_id)
+            trace = "".join(traceback.format_exception(ready.error))
+            return TopologyResult(error=trace, busy_s=ready.busy_s)
+        if ready.record is not None:
+            reach("after_rows", epoch=ready.record.epoch)
         return result
 
-    def _run_level(
-        self, host: WorkerProcess, slot: int, record: EpochRecord, level: int, received: ReceivedRows
-    ) -> TopologyResult:
-        result = TopologyResult(rows=[], files=[], summaries=[])
+    def _completed(self, ready: _Ready) -> TopologyResult:
+        """Rows for higher levels, and summaries."""
+        host = ready.host
+        assert host is not None
+        result = TopologyResult(rows=[], files=[], summaries=[], busy_s=ready.busy_s)
         held: dict[tuple[int, int], list[EdgeRow]] = {}
         size = 0
-        for row in host.run_level(level, slot, record, received):
-            if row.kind == SUMMARY:
-                result.summaries.append(row.row.payload)
-            elif row.kind == ROW:
-                held.setdefault((host.level_of(row.row.task), row.slot), []).append(row.row)
-                size += len(row.row.payload)
+        for epoch, written in ready.epochs:
+            completed = epoch.completed(published=bool(written))
+            for row in completed.rows:
+                held.setdefault(host.place_of(row.task), []).append(row)
+                size += len(row.payload)
                 if size > ROWS_BYTES_MAX and host.can_share_files:
                     _write(host, held, result.files)
                     size = 0
+            result.summaries.append(completed.summary.to_bytes())
         for rows in held.values():
             result.rows.extend(rows)
         return result
@@ -122,6 +243,21 @@ class SlotWorker:
                 self.release(next(iter(self._hosts)))
         self._hosts.move_to_end(request.application_id)
         return host
+
+
+def _publish_now(host: WorkerProcess, request: TopologyRequest, publication: Publication) -> bool | None:
+    """Publish what is not published together with others; `None`: it is.
+
+    That is what other producers than the slot's write, and what is much: others would wait for it.
+    """
+    if publication.bundle not in request.places or not publication.batches:
+        return host.publish(publication)
+    if publication.records < MUCH:
+        return None
+    publication.reach("before_publish")
+    (written,) = host.publish_by_slot([slot_step(publication, request.places)])
+    publication.reach("after_publish")
+    return written
 
 
 def _write(host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
@@ -154,13 +290,10 @@ def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> 
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
             while (message := connection.recv_bytes()) != JOB_ENDED:
-                request = msgspec.msgpack.decode(message, type=PoolRequest)
-                if isinstance(request, ReleaseTopology):
-                    worker.release(request.application_id)
-                    result = TopologyResult()
-                else:
-                    result = worker.run(slot, request)
-                connection.send_bytes(msgspec.msgpack.encode(result))
+                encoded = msgspec.msgpack.decode(message, type=list[bytes])
+                requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in encoded]
+                for result in worker.run(slot, requests):
+                    connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints
         _LOG.debug("slot %d lost its connection to the pool: %s", slot, error)
     yield from ()

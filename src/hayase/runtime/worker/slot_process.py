@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from hayase.log.assignments import Assignments
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogConfig, LogReader
+from hayase.runtime.wire.patient import patience_of
+from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.worker.watchdog import Watchdog
+from hayase.storage.open import open_blobs
+
+if TYPE_CHECKING:
+    from hayase.log.kafka.slot_writer import SlotWriter
 
 _LIMIT_S = 300.0
 
@@ -16,16 +25,21 @@ class _Connections:
     log: Log
     reader: LogReader
     writer: EpochWriter
+    slot_writer: SlotWriter | None = None
 
 
 class SlotProcess:
     """One per worker process of a shared runtime.
 
+    Args:
+        options: of the runtime.
+
     Attributes:
         watchdog: ends the process if a step makes no progress.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: SharedOptions) -> None:
+        self._options = options
         self.watchdog = Watchdog(_LIMIT_S)
         self.watchdog.start()
         self._connections: dict[str, _Connections] = {}
@@ -42,10 +56,24 @@ class SlotProcess:
         """The process's writer of a log."""
         return self._open(config).writer
 
+    def slot_writer(self, config: LogConfig) -> SlotWriter:
+        """The process's writer with the ids of slots, of a log in Kafka."""
+        connections = self._open(config)
+        if connections.slot_writer is None:
+            from hayase.log.kafka.slot_writer import SlotWriter
+
+            options = self._options
+            patience = patience_of({"patience_ms": str(options.patience_ms)}, f"worker-{os.getpid()}")
+            blobs = open_blobs(options.checkpoint, fsync=options.fsync, patience=patience)
+            connections.slot_writer = SlotWriter(config, Assignments(blobs))
+        return connections.slot_writer
+
     def close(self) -> None:
         """Let go of everything."""
         self.watchdog.stop()
         for each in self._connections.values():
+            if each.slot_writer is not None:
+                each.slot_writer.close()
             each.reader.close()
             each.writer.close()
             each.log.close()

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,9 +35,14 @@ from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.state.environment.spill import EpochSpace
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
+from hayase.task.bundle_result import PreparedEpoch
 from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import BundlePlan
+from hayase.task.publication import Publication, publish
+
+if TYPE_CHECKING:
+    from hayase.log.kafka.slot_writer import SlotStep, SlotWriter
 
 
 class WorkerProcess:
@@ -151,6 +157,36 @@ class WorkerProcess:
                 for row in result.rows:
                     yield ShuffleRow(self._slot_of[self._bundle_of_task[row.task].id], ROW, row)
                 yield ShuffleRow.summary(record.epoch, result.summary.to_bytes(), bundle.id)
+
+    def prepare_level(self, level: int, slot: int, record: EpochRecord, rows: ReceivedRows) -> Iterator[PreparedEpoch]:
+        """In a shared runtime: as `run_level`, without the publication, which is the caller's."""
+        for bundle in self._levels.get(level, []):
+            if self._slot_of[bundle.id] == slot:
+                with at_work(bundle.id, record.epoch):
+                    prepared = self._runner(bundle).prepare(record, rows)
+                yield prepared
+
+    def publish(self, publication: Publication) -> bool:
+        """In a shared runtime: publish what is not the slot producer's; whether it was written now."""
+        with at_work(publication.bundle, publication.marker.epoch):
+            (written,) = publish([publication], self.writer)
+        return written
+
+    def publish_by_slot(self, steps: Sequence[SlotStep]) -> list[bool]:
+        """In a shared runtime: publish steps of this topology, alone, with the slot's producer, which is waited for."""
+        writer = self.slot_writer()
+        with at_work(steps[0].bundle, steps[0].marker.epoch):
+            return patiently(self._patience, lambda: writer.publish(steps))
+
+    def slot_writer(self) -> SlotWriter:
+        """In a shared runtime: the producer of the slots that this process has been."""
+        assert self._process is not None
+        return self._process.slot_writer(self._app.log)
+
+    def place_of(self, task: str) -> tuple[int, int]:
+        """Level and slot of a task's bundle."""
+        bundle = self._bundle_of_task[task]
+        return bundle.level, self._slot_of[bundle.id]
 
     def received(self) -> ReceivedRows:
         """Takes rows for bundles of this process, in memory up to the epoch's share of it."""
