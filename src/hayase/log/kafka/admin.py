@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -57,7 +58,10 @@ _LEADER_MOVES = {
 
 
 class KafkaAdmin(ProcessBound):
-    """The cluster's topics, offsets and groups.
+    """The cluster's topics, offsets and groups. Thread-safe.
+
+    A client that is freed never completes what it was asked: each request holds on to the client that has it, since
+    another thread may put a new one in its place.
 
     Args:
         config: the log.
@@ -79,12 +83,14 @@ class KafkaAdmin(ProcessBound):
         self._timeout_s = timeout_s
         self._monotonic = monotonic
         self._sleep = sleep
+        self._lock = threading.Lock()
         self._client: AdminClient | None = None
         self._members: dict[str, GroupMember] = {}
         self._topic_configs: dict[str, tuple[float, Mapping[str, str]]] = {}  # by topic id: asked when, answer
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
+        self._lock = threading.Lock()  # a thread of the parent process may have held the one before
         if self._client is not None:
             leak(self._client)
         self._client = None
@@ -102,9 +108,10 @@ class KafkaAdmin(ProcessBound):
     @property
     def client(self) -> AdminClient:
         """The kept client."""
-        if self._client is None:
-            self._client = open_admin(self._config)
-        return self._client
+        with self._lock:
+            if self._client is None:
+                self._client = open_admin(self._config)
+            return self._client
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
         """As `Log.create_topic`; returns when every partition has a leader. Replicas: the cluster's default."""
@@ -124,7 +131,8 @@ class KafkaAdmin(ProcessBound):
 
     def _refused(self, topic: NewTopic) -> KafkaException | None:
         """Ask for a topic; why it was not made, or None."""
-        for future in self.client.create_topics([topic], request_timeout=self._timeout_s).values():
+        client = self.client
+        for future in client.create_topics([topic], request_timeout=self._timeout_s).values():
             try:
                 future.result()
             except KafkaException as error:
@@ -157,7 +165,8 @@ class KafkaAdmin(ProcessBound):
 
     def delete_topic(self, name: str) -> None:
         """As `Log.delete_topic`; returns when the topic can no longer be seen."""
-        self._result(self.client.delete_topics([name], request_timeout=self._timeout_s)[name], "deleting a topic", name)
+        client = self.client
+        self._result(client.delete_topics([name], request_timeout=self._timeout_s)[name], "deleting a topic", name)
         self._wait(name, there=False)
 
     def topic_config(self, name: str) -> dict[str, str]:
@@ -176,7 +185,8 @@ class KafkaAdmin(ProcessBound):
         ]
         if entries:
             resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-            future = self.client.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
+            client = self.client
+            future = client.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
             try:
                 future.result()
             except KafkaException as error:
@@ -202,7 +212,8 @@ class KafkaAdmin(ProcessBound):
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, ConfigEntry]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        futures = self.client.describe_configs(resources, request_timeout=self._timeout_s)
+        client = self.client
+        futures = client.describe_configs(resources, request_timeout=self._timeout_s)
         return {
             resource.name: self._result(future, "reading a topic's settings", resource.name)
             for resource, future in futures.items()
@@ -235,7 +246,8 @@ class KafkaAdmin(ProcessBound):
     def _descriptions(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         if not names:
             return {}
-        futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
+        client = self.client
+        futures = client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         descriptions = {}
         for name, future in futures.items():
             try:
@@ -285,7 +297,8 @@ class KafkaAdmin(ProcessBound):
         self, wanted: Mapping[TopicPartition, OffsetSpec], *, committed: bool, last_chance: bool
     ) -> dict[TopicPartition, int]:
         """Offsets of those partitions that have a leader; on the last chance the others are an error."""
-        futures = self.client.list_offsets(
+        client = self.client
+        futures = client.list_offsets(
             {confluent_kafka.TopicPartition(*partition): spec for partition, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout_s,
@@ -309,7 +322,8 @@ class KafkaAdmin(ProcessBound):
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """As `Log.delete_records`."""
         wanted = [confluent_kafka.TopicPartition(*partition, offset) for partition, offset in before.items()]
-        futures = self.client.delete_records(wanted, request_timeout=self._timeout_s) if wanted else {}
+        client = self.client
+        futures = client.delete_records(wanted, request_timeout=self._timeout_s) if wanted else {}
         for key, future in futures.items():
             try:
                 future.result()
@@ -352,7 +366,8 @@ class KafkaAdmin(ProcessBound):
         """Forget a group and its offsets; nothing happens if there is none."""
         if _OFFSETS_TOPIC not in self._names():
             return  # no group ever committed here, so groups have no coordinator: deleting one would wait for nothing
-        future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
+        client = self.client
+        future = client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
         try:
             future.result()
         except KafkaException as error:
