@@ -363,8 +363,8 @@ class StreamsRuntime:
                 )
             time.sleep(_POLL_S)
         reports = {name: app.progress() for name, app in self.topologies.items()}
+        self.close()  # first: a runtime that is failing has its error only when it has ended
         errors = [error for error in (self._error, *(a.error for a in self.topologies.values())) if error is not None]
-        self.close()
         if errors:
             raise errors[0]
         return reports

@@ -9,18 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder
 from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.shared_options import SharedOptions
-from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, PoolRequest, ReleaseTopology, TopologyResult
-from hayase.runtime.wire.span_protocol import connect
 from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
-from hayase.runtime.worker.slot_client import SlotWorker
+from hayase.runtime.worker.slot_client import SlotWorker, work_off
 
 _POLL_S = 0.02
 _JOIN_S = 20.0
@@ -41,7 +37,8 @@ class QueryInProcess:
         self.slots = slots
         self.error: HayaseError | None = None
         self._options = SharedOptions(
-            str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING"
+            str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING",
+            runtime_id, str(folder.parent / "checkpoint"), False, 60_000,
         )  # fmt: skip
         self._lock = threading.Lock()
         self._list = TopologyList(self.folder)
@@ -90,28 +87,12 @@ class QueryInProcess:
                 self._stopping.wait(_POLL_S)
                 continue
             last = job
+            address = self._planner.pool.address
             tasks = [
-                threading.Thread(target=self._run_task, args=(slot, job), name=f"slot {slot}", daemon=True)
-                for slot in range(self.slots)
+                threading.Thread(target=work_off, args=(worker, slot, job, address), name=f"slot {slot}", daemon=True)
+                for slot, worker in enumerate(self._workers)
             ]
             for task in tasks:
                 task.start()
             for task in tasks:
                 task.join()
-
-    def _run_task(self, slot: int, job: int) -> None:
-        """As `run_pool_slot`, whose worker is one for the whole process."""
-        worker = self._workers[slot]
-        try:
-            with connect(self._planner.pool.address) as connection:
-                connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
-                while (message := connection.recv_bytes()) != JOB_ENDED:
-                    request = msgspec.msgpack.decode(message, type=PoolRequest)
-                    result = TopologyResult()
-                    if isinstance(request, ReleaseTopology):
-                        worker.release(request.application_id)
-                    else:
-                        result = worker.run(slot, request)
-                    connection.send_bytes(msgspec.msgpack.encode(result))
-        except (EOFError, OSError):  # the planner is closed
-            return

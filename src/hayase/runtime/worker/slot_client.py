@@ -285,7 +285,12 @@ def _worker(options: SharedOptions) -> SlotWorker:
 
 def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
     """Run a task of a shared runtime's Spark job; yields nothing, since results go to the planner."""
-    worker = _worker(options)
+    work_off(_worker(options), slot, job, address)
+    yield from ()
+
+
+def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
+    """Answer what the pool asks of a slot until the job has ended."""
     try:
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
@@ -296,4 +301,3 @@ def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> 
                     connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints
         _LOG.debug("slot %d lost its connection to the pool: %s", slot, error)
-    yield from ()

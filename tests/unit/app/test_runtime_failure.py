@@ -1,0 +1,49 @@
+"""A shared runtime whose Spark query fails for good: what `run_to_end` says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.spark.place import Place
+from tests.unit.app.query_in_process import QueryInProcess
+
+from hayase import Consumed, Serdes, State, StreamsBuilder, StreamsRuntime
+from hayase.core.errors import ProcessingError
+from hayase.log.protocol import LogConfig
+from hayase.runtime.driver import shared_query
+
+CLOSE_S = 0.5
+
+
+class FailingQuery(QueryInProcess):
+    """Fails when it has a topology, before anything was read; its end takes a while."""
+
+    def _run_jobs(self) -> None:
+        while not self._topologies:
+            time.sleep(0.01)
+        self.error = ProcessingError("QUERY_FAILED", "a task was tried too often")
+
+    def close(self) -> None:
+        time.sleep(CLOSE_S)
+        super().close()
+
+
+def test_a_run_to_the_end_whose_query_failed_raises_the_error_of_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_query, "SharedQuery", FailingQuery)
+    text = Serdes.string()
+    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as place:
+        for name in ("numbers", "copies"):
+            place.topic(name)
+        builder = StreamsBuilder()
+        builder.stream("numbers", Consumed.with_(text, text)).to("copies")
+        settings = place.settings()
+        del settings["commit.interval.ms"]
+        runtime = StreamsRuntime(settings)
+        runtime.add_topology("copy", builder.build())
+        with pytest.raises(ProcessingError, match="a task was tried too often"):
+            runtime.run_to_end()
+    assert runtime.state is State.ERROR
