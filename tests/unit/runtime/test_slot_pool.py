@@ -144,9 +144,33 @@ def test_a_topology_whose_requests_killed_two_tasks_is_waited_for_no_longer(pool
     assert some.died == slot_pool.DEATHS_MAX and not some.results
     good = work("good", 0)
     thread = in_thread(pool, good)
-    Task(pool, 0, 1)
+    pool.begin_job(2, 60)
+    Task(pool, 0, 2)
     thread.join(WAIT_S)
     assert good.results
+
+
+def test_deaths_do_not_use_up_the_attempts_that_spark_gives_a_task(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+
+    def die(name: str) -> TopologyResult:
+        raise EOFError
+
+    bad = [work(f"bad-{number}", 0) for number in range(3)]
+    threads = [in_thread(pool, each) for each in bad]
+    joined = 0
+    while threads[-1].is_alive():
+        for attempt in range(4):
+            assert attempt < 3, "the fourth attempt of a task: Spark would fail the job if it failed"
+            task = Task(pool, 0, 1 + joined, die)
+            task.join(WAIT_S)
+            task.connection.close()
+            time.sleep(0.05)
+            if task.returned.is_set():
+                break
+        joined += 1
+        pool.begin_job(1 + joined, 60)
+    assert [each.died for each in bad] == [slot_pool.DEATHS_MAX] * 3
 
 
 def test_cancelled_requests_are_not_begun(pool: SlotPool) -> None:
@@ -262,13 +286,14 @@ def test_requests_that_a_task_died_with_are_tried_alone_and_only_the_one_to_blam
             raise EOFError
         return TopologyResult()
 
-    pool.begin_job(1, 60)
-    for _ in range(slot_pool.DEATHS_MAX + 1):
-        task = Task(pool, 0, 1, die)
+    for job in range(1, slot_pool.DEATHS_MAX + 2):
+        pool.begin_job(job, 60)
+        task = Task(pool, 0, job, die)
         task.join(WAIT_S)
         task.connection.close()
         time.sleep(0.05)
-    Task(pool, 0, 1, die)
+    pool.begin_job(job + 1, 60)
+    Task(pool, 0, job + 1, die)
     for thread in threads:
         thread.join(WAIT_S)
     assert (bad.died, good.died) == (slot_pool.DEATHS_MAX, 0)

@@ -29,6 +29,11 @@ TOGETHER_MAX = 32
 """A slot gets no more requests at once."""
 REJOIN_TIMEOUT_S = 10.0
 """How long a slot whose task has died may be without one, before the job is ended for a new one."""
+WORKING_ATTEMPTS = 2
+"""So many attempts of a task work in one job. Spark fails a job whose task has failed four times; the next one returns
+at once, so that the job ends well however many worker processes die."""
+LAST_ATTEMPT_S = 1.0
+"""So long a job goes on when the last of these attempts has joined."""
 WAIT_POLL_S = 0.5
 _WANTED_FOR_S = 10.0
 """A topology that has had a request within this time may have the next one at any moment."""
@@ -68,6 +73,7 @@ class _Slot:
     connection: Connection | None = None
     at_work: deque[Work] = field(default_factory=deque)
     job: int = -1
+    attempts: int = 0
     served: bool = False
     missing_since: float | None = None
 
@@ -231,9 +237,12 @@ class SlotPool:
             slot = self._slots[join.slot]
             if slot.connection is not None:
                 self._return_work(join.slot)
-            elif slot.job == join.job:  # Spark tries a task only so often in one job
-                self._job_ends_at = min(self._job_ends_at, self._monotonic() + 1.0)
-            slot.connection, slot.job, slot.served, slot.missing_since = connection, join.job, False, None
+            slot.attempts = slot.attempts + 1 if slot.job == join.job else 1
+            works = slot.attempts <= WORKING_ATTEMPTS
+            if slot.attempts >= WORKING_ATTEMPTS:
+                left_s = LAST_ATTEMPT_S if works else 0.0
+                self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
+            slot.connection, slot.job, slot.served, slot.missing_since = connection, join.job, not works, None
             self._changed[join.slot].notify_all()
             return True
 
