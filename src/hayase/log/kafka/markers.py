@@ -14,9 +14,11 @@ those who write by it (docs/decisions/20261125-slot-producers.md). `all` gives t
 
 from __future__ import annotations
 
+import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import confluent_kafka
 import msgspec
@@ -78,7 +80,7 @@ MarkerKey = tuple[TopicPartition, str]
 
 
 class MarkerTopics(ProcessBound):
-    """Reads markers, and makes the topics they are in.
+    """Reads markers, and makes the topics they are in. Thread-safe: reads at the same time have consumers of their own.
 
     Args:
         config: the log.
@@ -100,19 +102,22 @@ class MarkerTopics(ProcessBound):
         self._admin = admin
         self._timeout_s = timeout_s
         self._monotonic = monotonic
-        self._consumer: Consumer | None = None
+        self._lock = threading.Lock()
+        self._kept: Consumer | None = None
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
-        if self._consumer is not None:
-            leak(self._consumer)
-        self._consumer = None
+        self._lock = threading.Lock()  # a thread of the parent process may have held the one before
+        if self._kept is not None:
+            leak(self._kept)
+        self._kept = None
 
     def close(self) -> None:
         """Let go of the connection; a later call makes a new one."""
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer = None
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     def ensure(self, application_id: str) -> int:
         """Make the topic if it does not exist; returns how many partitions it has."""
@@ -188,9 +193,15 @@ class MarkerTopics(ProcessBound):
         open_ranges = {partition: end for partition, (start, end) in ranges.items() if end > start}
         if not open_ranges:
             return
-        if self._consumer is None:
-            self._consumer = open_consumer(self._config)
-        consumer = self._consumer
+        with self._lent_consumer() as consumer:
+            yield from self._consume(consumer, ranges, open_ranges)
+
+    def _consume(
+        self,
+        consumer: Consumer,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        open_ranges: dict[TopicPartition, int],
+    ) -> Iterator[Message]:
         consumer.assign([confluent_kafka.TopicPartition(*partition, ranges[partition][0]) for partition in open_ranges])
         deadline = self._monotonic() + self._timeout_s
         started: set[TopicPartition] = set()
@@ -215,6 +226,23 @@ class MarkerTopics(ProcessBound):
                     raise log_error(error, "reading markers", topic=message.topic())
         finally:
             consumer.unassign()
+
+    @contextmanager
+    def _lent_consumer(self) -> Iterator[Consumer]:
+        """The kept consumer, or a new one while another thread has that; the first to come back is kept."""
+        with self._lock:
+            consumer, self._kept = self._kept, None
+        if consumer is None:
+            consumer = open_consumer(self._config)
+        try:
+            yield consumer
+        finally:
+            with self._lock:
+                spare = self._kept is not None
+                if not spare:
+                    self._kept = consumer
+            if spare:
+                consumer.close()
 
     def _close_reached(
         self, consumer: Consumer, open_ranges: dict[TopicPartition, int], started: set[TopicPartition]
