@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from hayase.core.errors import CheckpointError, LogError, ProductionError
 from hayase.core.records import TopicPartition
@@ -148,6 +149,22 @@ def test_a_bundle_that_wrote_with_its_own_id_goes_on_behind_that_in_a_slot(runti
     assert writer.publish([runtime.step(a, 5)]) == [False]
     assert writer.publish([runtime.step(a, 6)]) == [True]
     own.close()
+
+
+def test_a_start_does_not_wait_for_the_transaction_of_a_dead_process(runtime: Runtime, broker: KafkaBroker) -> None:
+    a, b = runtime.apps
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"{b}-0-0"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for app in runtime.apps:
+        producer.produce(f"{app}-epochs", b"{}", b"other", 0)
+    assert producer.flush(30) == 0
+    ids = SlotIds(runtime.config, timeout_s=5.0)
+    assert ids.owner(a) == runtime.owner
+    runtime.places = SlotPlaces(runtime.owner, runtime.blobs, ids, 1, runtime.open_blobs)
+    runtime.place()
+    producer.abort_transaction(30)
+    ids.close()
 
 
 def test_a_bundle_of_a_runtime_whose_checkpoint_is_gone_is_not_given_back(runtime: Runtime) -> None:

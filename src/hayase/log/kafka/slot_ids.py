@@ -108,7 +108,7 @@ class SlotIds:
         }
         left = [each for each in before.given_back if each not in wanted]
         made = Assignment(number, places, left)
-        for application_id in wanted:
+        for application_id in set(renewed) & wanted.keys():
             self._markers.ensure(application_id)
         self._make_true(assignments, made, ids, markers_topic(next(iter(wanted))) if wanted else None)
         return made
@@ -122,8 +122,11 @@ class SlotIds:
         assignments.forget(assignments.earlier(made.number))
 
     def owner(self, application_id: str) -> Owner | None:
-        """The runtime whose slots publish an application's bundles; `None`: they have ids of their own."""
-        stored = self._markers.stored(application_id)
+        """The runtime whose slots publish an application's bundles; `None`: they have ids of their own.
+
+        Waits for no open transaction: what was open when a bundle was taken over has ended before.
+        """
+        stored = self._markers.stored(application_id, wait=False)
         moved = next((marker for marker in stored.values() if is_moved(marker)), None)
         return None if moved is None else msgspec.json.decode(moved.digest, type=Owner)
 
@@ -143,7 +146,8 @@ class SlotIds:
             always: also those whose marker says that they are moved: one that gives them back may be at work.
         """
         partitions = self._partitions(application_id, bundles)
-        known = self._markers.stored(application_id)
+        # Transactions that are open end when the ids are taken; a marker behind one is found then.
+        known = self._markers.stored(application_id, wait=False)
         moved = moved_marker(checkpoint_id, msgspec.json.encode(owner).decode())
         for bundle, partition in partitions.items():
             if not always and _is_moved_by(known.get(bundle), checkpoint_id):

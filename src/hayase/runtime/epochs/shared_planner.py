@@ -33,6 +33,7 @@ _LOG = logging.getLogger("hayase.runtime")
 _LIST_POLL_S = 0.02
 _JOIN_S = 30.0
 _NOTHING_S = 0.1
+_AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 
 
 class SharedPlanner:
@@ -144,8 +145,8 @@ class SharedPlanner:
         """Place topologies together, if that works; the error if brokers or stores are away, so that none would do."""
         try:
             self._place(starting)
-        except HayaseError as error:
-            if error.condition in ("BROKER_UNAVAILABLE", "S3_UNREACHABLE"):
+        except Exception as error:  # of one of them perhaps: tried one by one, each fails with its own
+            if isinstance(error, HayaseError) and error.condition in _AWAY:
                 return error
             _LOG.info("topologies are placed one by one: %s", error)
         return None
