@@ -365,6 +365,8 @@ class StreamsRuntime:
         reports = {name: app.progress() for name, app in self.topologies.items()}
         errors = [error for error in (self._error, *(a.error for a in self.topologies.values())) if error is not None]
         self.close()
+        for another in errors[1:]:
+            _LOG.error("another topology failed, too: %s", another)
         if errors:
             raise errors[0]
         return reports

@@ -56,9 +56,11 @@ class SlotWorker:
         with log_context(application_id=request.application_id):
             try:
                 return self._run(slot, request)
-            except Exception:  # of code, data, state or topics of this topology: others go on
+            except Exception as error:  # of code, data, state or topics of this topology: others go on
                 self.release(request.application_id)
-                return TopologyResult(error=traceback.format_exc())
+                # The trace begins with the cause, if there is one; the error itself says where it happened.
+                said = "".join(traceback.format_exception_only(error))
+                return TopologyResult(error=f"{said}{''.join(traceback.format_exception(error))}")
 
     def release(self, application_id: str) -> None:
         """Close what is kept for a topology."""
