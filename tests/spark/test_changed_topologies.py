@@ -189,3 +189,36 @@ def test_at_a_start_the_program_before_reads_what_it_has_sent_to_a_topic_that_is
     app = place.run(without_a_topic("in", "out"))
     assert sum(row["n"] for row in place.last("out").values()) == 60
     assert app.store("counts").get("k0").value == {"n": len(range(0, 60, 7))}
+
+
+def with_stores(*names: str, unlogged: str = "") -> Topology:
+    """Counts per key, in a store of each name; each is written to the topic of that name."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", Consumed.with_(TEXT, AMOUNTS)).group_by_key()
+    for name in names:
+        stored = Materialized.as_(name)
+        stored = stored.with_logging_disabled() if name == unlogged else stored
+        grouped.agg(stored, n=count(), name=name).to_stream().to(name, WRITTEN)
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_rows_of_removed_stores_are_deleted_if_that_is_asked_for_those_without_changelog_too(place: Place) -> None:
+    topics(place, "in", "kept", "more", "scratch")
+    place.put("in", amounts(0, 30))
+    everything = with_stores("kept", "more", "scratch", unlogged="scratch")
+    place.run(everything)
+    unlogged = [path for path in (place.folder / "state").rglob("unlogged/0-*") if path.is_dir()]
+    assert unlogged, "the store without changelog is in folders of its own"
+    app = place.app(with_stores("kept"))
+    app.delete_removed_stores()
+    place.put("in", amounts(30, 40))
+    app.run_to_end()
+    gone = {line for line in app.topology_changes if "is gone" in line}
+    assert gone == {"store more is gone: its rows are deleted", "store scratch is gone: its rows are deleted"}
+    assert not [path for path in unlogged if path.exists()]
+    place.put("in", amounts(42, 49))
+    place.run(everything)
+    assert sum(row["n"] for row in place.last("kept").values()) == 47
+    for name in ("more", "scratch"):
+        assert {row["n"] for row in place.last(name).values()} == {1}, "they came back and began empty"

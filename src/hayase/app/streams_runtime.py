@@ -365,6 +365,8 @@ class StreamsRuntime:
         reports = {name: app.progress() for name, app in self.topologies.items()}
         self.close()  # first: a runtime that is failing has its error only when it has ended
         errors = [error for error in (self._error, *(a.error for a in self.topologies.values())) if error is not None]
+        for another in errors[1:]:
+            _LOG.error("another topology failed, too: %s", another)
         if errors:
             raise errors[0]
         return reports

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from hayase.app.app import FINAL
 from hayase.app.membership import Membership
 from hayase.app.runtime_requests import RuntimeRequest, TopologyStatus, running_runtime, runtime_status
 from hayase.app.runtime_settings import is_of_topologies, own_config
@@ -85,8 +84,7 @@ def run(
     typer.echo(f"runtime {runtime.config.application_id}; Ctrl-C stops it")
     if runtime.config.log_format is None:
         level = runtime.config.log_level or "WARNING"
-        shown = configure_logging(form="text", level=level, secrets=runtime.config.secrets)
-        shown.addFilter(lambda record: not hasattr(record, FINAL))
+        configure_logging(form="text", level=level, secrets=runtime.config.secrets)
     with StopRequest() as stop:
         if to_end:
             reports = run_runtime_to_end(runtime.run_to_end, runtime, stop)

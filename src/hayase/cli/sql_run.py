@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from hayase.app.app import FINAL
 from hayase.app.sql_program import SqlProgram, check_script_file
 from hayase.app.states import State
 from hayase.app.stop_request import StopRequest
@@ -61,8 +60,7 @@ def run(
         runtime = program.runtime
         if runtime.config.log_format is None:
             level = runtime.config.log_level or "WARNING"
-            shown = configure_logging(form="text", level=level, secrets=runtime.config.secrets)
-            shown.addFilter(lambda record: not hasattr(record, FINAL))
+            configure_logging(form="text", level=level, secrets=runtime.config.secrets)
         with StopRequest() as stop:
             if to_end:
                 for name, report in run_runtime_to_end(program.run_to_end, runtime, stop).items():

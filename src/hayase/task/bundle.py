@@ -31,7 +31,7 @@ from hayase.state.environment.environment import DAMAGE
 from hayase.state.environment.epoch import EpochState
 from hayase.state.environment.folders import logged_in_memory
 from hayase.state.environment.spill import EpochSpace
-from hayase.state.environment.unlogged import UnloggedStores, unlogged_folders
+from hayase.state.environment.unlogged import UnloggedStores, delete_unlogged, unlogged_folders
 from hayase.state.stores.protocol import ByteStore
 from hayase.task.bundle_result import BundleResult, EpochSteps, PreparedEpoch
 from hayase.task.clocks import CLOCK_STORE
@@ -395,9 +395,12 @@ class BundleRunner:
     def _local_state(self) -> BundleState:
         if self._state is None:
             self._state = self._open(self._bundle.id, in_memory=self._in_memory)
+            deleted = self._subtopology.deleted_stores
             if self._unlogged_folders:
                 self._unlogged = UnloggedStores(self._state, self._unlogged_folders)
-                self._unlogged.delete(self._subtopology.deleted_stores)
+                self._unlogged.delete(deleted)
+            if deleted:
+                delete_unlogged(self._services.folders, self._bundle.id, self._unlogged_folders)
         return self._state
 
     def _needed_globals(self) -> Mapping[str, str]:

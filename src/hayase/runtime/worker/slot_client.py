@@ -206,8 +206,10 @@ class SlotWorker:
                 ready.error = error
         if ready.error is not None:
             self.release(ready.request.application_id)
+            # The trace begins with the cause, if there is one; the error itself says where it happened.
+            said = "".join(traceback.format_exception_only(ready.error))
             trace = "".join(traceback.format_exception(ready.error))
-            return TopologyResult(error=trace, busy_s=ready.busy_s)
+            return TopologyResult(error=f"{said}{trace}", busy_s=ready.busy_s)
         if ready.record is not None:
             reach("after_rows", epoch=ready.record.epoch)
         return result

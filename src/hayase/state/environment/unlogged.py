@@ -8,6 +8,7 @@ state it is right, and used; else its stores begin empty, as those of a Kafka St
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -46,6 +47,14 @@ def unlogged_folders(folders: StateFolders, bundle: str, stores: Sequence[StoreS
         if names:
             stores_of_folder[folders.unlogged(bundle, in_memory=in_memory)] = names
     return stores_of_folder
+
+
+def delete_unlogged(folders: StateFolders, bundle: str, used: Collection[Path]) -> None:
+    """Delete a bundle's folders of stores without changelog that none of its stores is in any more."""
+    for in_memory in (False, True):
+        folder = folders.unlogged(bundle, in_memory=in_memory)
+        if folder not in used:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class UnloggedStores:
