@@ -38,6 +38,7 @@ from hayase.sql.engine import PersistentQuery, SqlEngine
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
+from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.settings import OF_STREAMS, check_configuration
@@ -330,8 +331,8 @@ def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, obje
 
 
 def check_script_file(path: Path) -> str:
-    """The text of a script; raises ConfigError `SCRIPT_NOT_FOUND`."""
+    """The text of a script; raises ConfigError `SCRIPT_NOT_FOUND` or `SCRIPT_NOT_UTF8`."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return script_text(path)
+    except OSError as error:
         raise ConfigError("SCRIPT_NOT_FOUND", f"{path} cannot be read as a script: {error}") from error

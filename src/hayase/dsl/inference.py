@@ -15,6 +15,7 @@ from polars.datatypes import DataTypeClass
 
 from hayase.core.errors import ConfigError, TopologyError
 from hayase.dsl import functions
+from hayase.kernel.frame.expressions import seen_columns
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
 from hayase.serde.protocol import BARE_FIELD, Schema, Serde, Side
 from hayase.serde.shapes import shape_of_type
@@ -125,7 +126,7 @@ def infer(
         return None
     if not complete and not used and any(not each.meta.is_literal() for _, each in fields):
         return None  # selectors and the like: depends on columns we do not know
-    frame = pl.DataFrame(schema=known)
+    frame = pl.DataFrame(schema=seen_columns([each for _, each in fields], known))
     selected = [each.alias(name) for name, each in fields]
     try:
         if any("python_udf()" in str(each) for _, each in fields):  # user code must not run on a frame without rows

@@ -16,6 +16,7 @@ from hayase.server.services import QueryServices
 from hayase.sql.analysis.pull import NOT_FOR_PULL
 from hayase.sql.analysis.push import PushPlan, analyze_push
 from hayase.sql.analysis.steps import Filter, ReadSource, Step
+from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import Query
 from hayase.sql.ast.statements import SelectQuery
 from hayase.sql.errors import ParseFailedError, SqlError, StatementError
@@ -69,8 +70,10 @@ async def start_query(
         if shape is not None:
             prepared.keep(shape, pull, services)
 
+    begin: Location | None = None
     try:
         query = _select(text, variables, settings).query
+        begin = query.location
         if query.emit is not None:
             loop = asyncio.get_running_loop()
             return await asyncio.to_thread(_start_push, query, services, running, settings, loop)
@@ -80,6 +83,7 @@ async def start_query(
             return await _start_adhoc(text, error, services, limits, settings)
         if error.statement is None:
             error.statement = text
+        error.locate(begin)
         raise
 
 

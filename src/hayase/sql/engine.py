@@ -148,8 +148,7 @@ class SqlEngine:
                 return self._change_session(statement)
             return self._run(parsed, effective(self._settings, self._session, overrides or {}))
         except SqlError as error:
-            if error.statement is None:
-                error.statement = parsed.text
+            _complete(error, parsed)
             raise
 
     def prepare(
@@ -188,8 +187,7 @@ class SqlEngine:
                 number=number,
             )
         except SqlError as error:
-            if error.statement is None:
-                error.statement = parsed.text
+            _complete(error, parsed)
             raise
         return PreparedStatement(parsed, result, execution, number)
 
@@ -325,6 +323,12 @@ class SqlEngine:
             self._topics.create(topic, partitions, replicas)
         for topic in execution.to_delete:
             self._topics.delete(topic)
+
+
+def _complete(error: SqlError, parsed: ParsedStatement) -> None:
+    """Every error says which statement it is about, and where that, or the part that is wrong, begins."""
+    error.statement = error.statement or parsed.text
+    error.locate(parsed.location)
 
 
 def _check_enabled(statement: ast.Statement, settings: Mapping[str, object]) -> None:

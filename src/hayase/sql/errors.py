@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hayase.core.errors import HayaseError
@@ -29,6 +31,22 @@ class SqlError(HayaseError, ValueError):
         super().__init__(condition, message, **position, **context)
         self.location = location
         self.statement = statement
+
+    def locate(self, location: Location | None) -> None:
+        """Give the error the position of the part of the statement that it is about, unless it has one."""
+        if self.location is None and location is not None:
+            self.location = location
+            self.context = {"line": location.line, "column": location.column, **self.context}
+
+
+@contextmanager
+def located(location: Location | None) -> Iterator[None]:
+    """Errors that are about a part of a statement and have no position yet get that of the part."""
+    try:
+        yield
+    except SqlError as error:
+        error.locate(location)
+        raise
 
 
 class ParseFailedError(SqlError):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hayase.core.errors import ConfigError
 from hayase.core.properties import parse_properties
+from hayase.sql.grammar.script_files import script_text
 
 CONFIG_NAME = "ksql-migrations.properties"
 _FILE = re.compile(r"V(\d{6})__(.+)\.sql")
@@ -49,7 +50,7 @@ class Migration:
     @property
     def text(self) -> str:
         """The statements."""
-        return self.file.read_text(encoding="utf-8")
+        return script_text(self.file)
 
 
 @dataclass(frozen=True)

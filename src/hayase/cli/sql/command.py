@@ -15,6 +15,7 @@ from hayase.cli.sql.shell import LeaveShell, Shell
 from hayase.client import SqlClient
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
+from hayase.sql.grammar.script_files import script_text
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def _texts(execute: Sequence[str], file: Path | None) -> list[str] | None:
     texts = list(execute)
     if file is not None:
         try:
-            texts.append(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+            texts.append(script_text(file))
+        except OSError as error:
             raise ConfigError("SCRIPT_NOT_FOUND", f"{file} cannot be read as a script: {error}") from error
     if not texts and sys.stdin.isatty():
         return None

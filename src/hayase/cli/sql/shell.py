@@ -12,6 +12,7 @@ from hayase.core.errors import HayaseError
 from hayase.sql.ast import statements as ast
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.parser import parse_statement
+from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.tokens import RawStatement, raw_statements, tokens_of
 from hayase.sql.grammar.variables import Variables
 
@@ -209,7 +210,7 @@ class Shell:
         file = self._folder / path
         if self._depth >= _SCRIPTS_DEPTH_MAX:
             raise ParseFailedError("TOO_DEEP", f"RUN SCRIPT {path!r}: scripts run each other over {self._depth} levels")
-        text = file.read_text("utf-8")
+        text = script_text(file)
         folder, self._folder = self._folder, file.parent
         self._depth += 1
         try:

@@ -35,6 +35,14 @@ def visible(edge: EdgeSchema) -> dict[str, pl.DataType]:
     return types
 
 
+def seen_columns(expressions: Sequence[pl.Expr], types: Types) -> dict[str, pl.DataType]:
+    """The columns that expressions name; all if one of them selects columns by a pattern or type."""
+    if any(each.meta.has_multiple_outputs() for each in expressions):
+        return dict(types)
+    names = {name for each in expressions for name in each.meta.root_names()}
+    return {name: dtype for name, dtype in types.items() if name in names}
+
+
 def result_type(node: str, expression: pl.Expr, types: Types) -> pl.DataType:
     """The type of an expression's result.
 
@@ -43,7 +51,9 @@ def result_type(node: str, expression: pl.Expr, types: Types) -> pl.DataType:
     """
     check_expression(node, expression)
     try:
-        schema = pl.LazyFrame(schema=dict(types)).select(expression.alias(_RESULT)).collect_schema()
+        schema = (
+            pl.LazyFrame(schema=seen_columns([expression], types)).select(expression.alias(_RESULT)).collect_schema()
+        )
     except pl.exceptions.ColumnNotFoundError as error:
         missing = sorted(set(expression.meta.root_names()) - set(types))
         raise TopologyError(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from hayase.core.records import Windowed
 from hayase.core.windows import window_from
 from hayase.serde.murmur2 import partition_for_key
+from hayase.server.pull.scan import ColumnScan, RawEntry, column_scan
 from hayase.server.pull.stores import PinnedStore
 from hayase.server.rows import ResultColumn
 from hayase.sql.analysis.access_path import FIRST_MS, LAST_MS, AccessPath, KeyLookup, KeyRange
@@ -27,6 +29,8 @@ from hayase.state.stores.views import ReadOnlyView, as_kind, open_read_only_view
 from hayase.state.stores.window import ReadOnlyWindowStore
 
 BATCH_ROWS = 1_000
+_SCAN_ROWS = 8_000
+Rows = Sequence[Sequence[Any]]
 Entry = tuple[Any, Any]
 """Key, with its window, and value, with its timestamp where the store has one."""
 
@@ -42,6 +46,7 @@ class TablePull:
         predicate: what a row has to pass.
         projection: makes a row of the answer.
         columns: of the answer.
+        make_scan: makes the scan in columns, if the query has one.
     """
 
     plan: PullPlan
@@ -50,6 +55,7 @@ class TablePull:
     predicate: RowExpression | None
     projection: RowProjection
     columns: tuple[ResultColumn, ...]
+    make_scan: Callable[[], ColumnScan | None]
 
     @classmethod
     def of(
@@ -66,7 +72,8 @@ class TablePull:
         projection = compile_projection(plan.items, columns, functions, settings)
         projection.report = _log_select
         shown = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
-        return cls(plan, query_id, kept, predicate, projection, shown)
+        make_scan = partial(column_scan, plan, kept, functions, settings)
+        return cls(plan, query_id, kept, predicate, projection, shown, make_scan)
 
     def rows_of_key(self, lookup: KeyLookup, pinned: PinnedStore) -> list[list[Any]]:
         """The rows of one key of a table without windows, whatever the condition is."""
@@ -74,8 +81,13 @@ class TablePull:
             found = self._looked_up(lookup, pinned.spec, partitions)
         return list(islice(self._rows(found, None), self.plan.limit))
 
-    def batches(self, pinned: PinnedStore) -> Iterator[list[list[Any]]]:
-        """The rows of the answer in batches; of a live store, they are all computed before the first is given."""
+    def batches(self, pinned: PinnedStore) -> Iterator[Rows]:
+        """The rows of the answer in batches; of a live store, all entries are read before the first is given."""
+        path = self._usable_path(pinned.spec)
+        scan = self.make_scan() if path.lookups is None and path.range is None else None
+        if scan is not None:
+            yield from self._limited(map(scan.rows, _raw_batches(pinned, self.plan.limit)))
+            return
         if not pinned.is_live:
             with pinned.reading() as partitions:
                 yield from self._batched(self._entries(pinned.spec, partitions))
@@ -90,6 +102,15 @@ class TablePull:
             rows = islice(rows, self.plan.limit)
         while batch := list(islice(rows, BATCH_ROWS)):
             yield batch
+
+    def _limited(self, batches: Iterator[Rows]) -> Iterator[Rows]:
+        left = self.plan.limit
+        while left != 0 and (batch := next(batches, None)) is not None:
+            if left is not None:
+                batch = batch[:left]
+                left -= len(batch)
+            if batch:
+                yield batch
 
     def _rows(self, entries: Iterable[Entry], predicate: RowExpression | None) -> Iterator[list[Any]]:
         row_of, projection = self.kept.row_of, self.projection
@@ -132,6 +153,21 @@ class TablePull:
             if found:
                 return found
         return []
+
+
+def _raw_batches(pinned: PinnedStore, limit: int | None) -> Iterator[list[RawEntry]]:
+    """All entries as they are stored; of a live store, all are copied before the first is given."""
+    size = _SCAN_ROWS if limit is None else min(max(limit, 1), _SCAN_ROWS)
+    if not pinned.is_live:
+        with pinned.reading() as partitions:
+            entries = chain.from_iterable(partition.range() for partition in partitions)
+            while batch := list(islice(entries, size)):
+                yield batch
+        return
+    with pinned.reading() as partitions:
+        copied = [entry for partition in partitions for entry in partition.range()]
+    for first in range(0, len(copied), size):
+        yield copied[first : first + size]
 
 
 def _entries_of_key(view: ReadOnlyView, key: Any, lookup: KeyLookup, spec: StoreSpec) -> list[Entry]:

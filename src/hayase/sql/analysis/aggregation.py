@@ -23,7 +23,7 @@ from hayase.sql.ast.expressions import ColumnRef, Expression, FunctionCall, chil
 from hayase.sql.ast.queries import Emit
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WINDOW_BOUNDS
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 from hayase.sql.types.sql_types import SqlType
 
 Named = Sequence[tuple[str, Expression]]
@@ -84,13 +84,16 @@ def _check_has_groups(items: Sequence[Item], context: QueryContext) -> None:
     if context.query.group_by is not None:
         return
     if context.query.having is not None:
-        raise StatementError("NO_GROUP_BY", "HAVING clause requires a GROUP BY clause.")
+        raise StatementError(
+            "NO_GROUP_BY", "HAVING clause requires a GROUP BY clause.", location=context.query.having.location
+        )
     calls = [call for item in items for call in aggregate_calls(item.expression, context.functions)]
     flat = [context.scope.flatten(call) for call in calls]
     text = ", ".join(count_text(call) for call in flat if isinstance(call, FunctionCall))
     raise StatementError(
         "NO_GROUP_BY",
         f"{context.what} statement does not support aggregate function [{text}] without a GROUP BY clause.",
+        location=calls[0].location if calls else None,
     )
 
 
@@ -98,7 +101,8 @@ def _check_has_aggregates(items: Sequence[Item], context: QueryContext) -> None:
     having = context.query.having
     expressions = [item.expression for item in items] + ([] if having is None else [having])
     for call in (call for each in expressions for call in function_calls(each)):
-        context.functions.overloads(call.name)  # raises where there is no such function
+        with located(call.location):
+            context.functions.overloads(call.name)  # raises where there is no such function
     if context.query.group_by is not None and not any(aggregate_calls(each, context.functions) for each in expressions):
         raise StatementError(
             "NO_AGGREGATES", "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hayase.sql.ast.statements import ColumnDefinition, ColumnKind
 from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.catalog.sources import SYSTEM_COLUMNS, HeaderColumn
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 from hayase.sql.formats.columns import Column
 from hayase.sql.types.sql_types import BYTES, STRING, ArrayType, SqlType, StructType, quoted_name
 
@@ -43,7 +43,8 @@ def declared_columns(definitions: Sequence[ColumnDefinition], catalog: Catalog) 
     headers: list[HeaderColumn] = []
     for definition in definitions:
         _check_name(definition)
-        type_ = catalog.resolve_type(definition.type)
+        with located(definition.location):
+            type_ = catalog.resolve_type(definition.type)
         match definition.kind:
             case ColumnKind.KEY | ColumnKind.PRIMARY_KEY:
                 key.append(Column(definition.name, type_))
@@ -54,7 +55,12 @@ def declared_columns(definitions: Sequence[ColumnDefinition], catalog: Catalog) 
     names = tuple(definition.name for definition in definitions)
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise StatementError("DUPLICATE_COLUMN", f"Duplicate column names: {', '.join(map(quoted_name, twice))}")
+        *_, last = (definition for definition in definitions if definition.name == twice[0])
+        raise StatementError(
+            "DUPLICATE_COLUMN",
+            f"Duplicate column names: {', '.join(map(quoted_name, twice))}",
+            location=last.location,
+        )
     return DeclaredColumns(tuple(key), tuple(value), tuple(headers), names)
 
 

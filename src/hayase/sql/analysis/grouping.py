@@ -23,7 +23,7 @@ from hayase.sql.ast.expressions import (
 )
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import ROWTIME, WINDOW_BOUNDS
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import FormatInfo
 from hayase.sql.formats.support import refusal
@@ -145,7 +145,8 @@ class Aggregates:
             for position, argument in enumerate(call.arguments)
             if isinstance(argument, Literal | NullLiteral)
         }
-        function = self.functions.aggregate(call.name, types, literals, self.settings)
+        with located(call.location):
+            function = self.functions.aggregate(call.name, types, literals, self.settings)
         return AggregateCall(name, function, tuple(call.arguments[position] for position in function.positions))
 
     def check_table(self) -> None:

@@ -10,7 +10,7 @@ from hayase.sql.analysis.rewrite import rewrite
 from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.location import Location
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, DataSource
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 
 CANNOT = "can_not".replace("_", " ").capitalize()
 """Two words, as some of ksqlDB's messages have it; `make lint` refuses that spelling in prose."""
@@ -95,7 +95,9 @@ class Scope:
 
     def _qualified(self, ref: ColumnRef, clause: str) -> ColumnRef:
         if ref.source is not None:
-            if ref.name in _visible(self.source(ref.source)):
+            with located(ref.location):
+                source = self.source(ref.source)
+            if ref.name in _visible(source):
                 return ref
             if self._is_bound(ref):
                 return replace(ref, source=None)

@@ -16,10 +16,11 @@ from hayase.sql.ast.expressions import (
     IntegerLiteral,
     StringLiteral,
 )
+from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import WindowKind
 from hayase.sql.ast.statements import Properties
 from hayase.sql.catalog.sources import TimestampColumn, WindowedKey
-from hayase.sql.errors import ParseFailedError, StatementError
+from hayase.sql.errors import ParseFailedError, StatementError, located
 from hayase.sql.formats.format_info import DELIMITER, FULL_SCHEMA_NAME, NULLABLE_REPRESENTATION, SCHEMA_ID
 from hayase.sql.formats.support import check_delimiter
 
@@ -156,12 +157,23 @@ def read_properties(properties: Properties, allowed: frozenset[str], what: str) 
                 f"{', '.join(sorted(allowed))}",
                 location=literal.location,
             )
-        values[name] = _value(name, literal)
+        with located(literal.location):
+            values[name] = _value(name, literal)
     checked = WithProperties(values)
-    _check_formats(checked)
-    _check_timestamp(checked)
-    _check_window(checked)
+    for check, about in (
+        (_check_formats, (FORMAT,)),
+        (_check_timestamp, (TIMESTAMP_FORMAT,)),
+        (_check_window, (WINDOW_SIZE, WINDOW_TYPE)),
+    ):
+        with located(_first_of(properties, about)):
+            check(checked)
     return checked
+
+
+def _first_of(properties: Properties, names: tuple[str, ...]) -> Location | None:
+    """Where the first of some properties is, that is given."""
+    given = {name.upper(): literal.location for name, literal in properties}
+    return next((given[name] for name in names if name in given), None)
 
 
 def duration_ms(name: str, text: str) -> int:

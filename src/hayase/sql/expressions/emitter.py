@@ -14,6 +14,7 @@ from hayase.sql.ast.expressions import (
     TimeUnit,
     children,
 )
+from hayase.sql.errors import StatementError
 from hayase.sql.expressions.code import NULL, Block, Code, Value
 from hayase.sql.expressions.coercion import coerced
 from hayase.sql.expressions.typing import Typer, Variables, is_literal
@@ -110,7 +111,11 @@ class Emitter:
             self.code.fallible()
             arguments = ", ".join(("row", *self.parameters.values()))
             return self.code.assign(f"{self._function(expression, arguments)}({arguments})")
-        return self._handlers[type(expression)](self, expression)
+        try:
+            return self._handlers[type(expression)](self, expression)
+        except StatementError as error:
+            error.locate(expression.location)
+            raise
 
     def type_of(self, expression: Expression) -> SqlType | None:
         """The type of an expression where it stands."""

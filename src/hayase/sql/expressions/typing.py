@@ -104,7 +104,11 @@ class Typer:
         """The type of an expression inside of lambdas with these parameters."""
         known = self._types.get((id(expression), variables))
         if known is None:
-            known = expression, self._compute(expression, variables)
+            try:
+                known = expression, self._compute(expression, variables)
+            except StatementError as error:
+                error.locate(expression.location)
+                raise
             self._types[id(expression), variables] = known
         return known[1]
 

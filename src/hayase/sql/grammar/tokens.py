@@ -62,6 +62,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 
+_BYTE_ORDER_MARK = "\ufeff"
 _UNCLOSED = {"'": "text", "`": "identifier", '"': "identifier", "/*": "comment", "$": "variable"}
 
 
@@ -77,7 +78,8 @@ class RawStatement:
 
 def tokens_of(text: str) -> Iterator[Token]:
     """The tokens of a script, without spaces and comments."""
-    position, line, line_start = 0, 1, 0
+    position = line_start = len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0
+    line = 1
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:

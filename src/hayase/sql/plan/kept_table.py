@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Windowed
+from hayase.kernel.node.column_node import KEY, NULL, TS
+from hayase.serde.protocol import BARE_FIELD
 from hayase.sql.analysis.steps import Aggregate, Filter, JoinForeignKey, JoinTables, Project, ReadSource, Step
 from hayase.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.formats.format_info import NULLABLE_REPRESENTATION
@@ -27,8 +31,38 @@ from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.topology import Topology
 
-_Step = Callable[[Any, Any], Any]
-"""`(key, value) -> value`, null for no row."""
+
+@dataclass(frozen=True)
+class ViewStep:
+    """A step from the values of a store to the rows of a table.
+
+    Attributes:
+        function: of key and value: the new value, or whether the value stays.
+        filters: it says whether the value stays.
+    """
+
+    function: Callable[[Any, Any], Any]
+    filters: bool = False
+
+    def __call__(self, key: Any, value: Any) -> Any:
+        """The new value; `None` for no row."""
+        if not self.filters:
+            return self.function(key, value)
+        return value if self.function(key, value) else None
+
+    def on_frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a frame that are rows behind the step; only for a function with a column form.
+
+        Args:
+            frame: the fields of the value, `__key`, `__ts`, and `__null`, which is false.
+        """
+        assert isinstance(self.function, op.VectorizedFunction)
+        made = self.function.columns(frame).frame
+        if self.filters:
+            return frame.filter(made[BARE_FIELD])
+        fields = made.select(self.function.schema.names)
+        null = made[NULL] if NULL in made.columns else frame[NULL]
+        return frame.select(KEY, TS).with_columns(*fields.get_columns(), null).filter(~pl.col(NULL))
 
 
 @dataclass(frozen=True)
@@ -46,8 +80,13 @@ class KeptTable:
     store: StoreSpec
     key: tuple[tuple[str, str], ...]
     is_windowed: bool
-    steps: tuple[_Step, ...]
+    steps: tuple[ViewStep, ...]
     instead_of_null: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def steps_on_frames(self) -> tuple[ViewStep, ...] | None:
+        """The steps, if all have a column form."""
+        return self.steps if all(isinstance(step.function, op.VectorizedFunction) for step in self.steps) else None
 
     def key_of(self, values: dict[str, Any]) -> Any:
         """The key of a row with these values of its key's columns."""
@@ -132,7 +171,7 @@ def _of_groups(topology: Topology, fields: tuple[tuple[str, str], ...], plan: Pr
     (aggregation,) = (
         node for node in topology.nodes if isinstance(node, ProcessorNode) and isinstance(node.operator, _AGGREGATIONS)
     )
-    steps: list[_Step] = []
+    steps: list[ViewStep] = []
     node = _table_after(topology, aggregation.name)
     while node is not None:
         steps.append(_step_of(node.operator))
@@ -151,13 +190,13 @@ def _table_after(topology: Topology, name: str) -> ProcessorNode | None:
     return None
 
 
-def _step_of(operator: op.Operator) -> _Step:
+def _step_of(operator: op.Operator) -> ViewStep:
     if isinstance(operator, op.TableMapValues):
-        mapper: Any = operator.mapper
-        return mapper  # type: ignore[no-any-return]  # SQL maps by functions of key and value
+        mapper: Any = operator.mapper  # SQL maps by functions of key and value
+        return ViewStep(mapper)
     assert isinstance(operator, op.TableFilter)
     predicate: Any = operator.predicate
-    return lambda key, row: row if predicate(key, row) else None
+    return ViewStep(predicate, filters=True)
 
 
 def _key_fields(step: Step) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hayase.sql.analysis.with_properties import (
 from hayase.sql.ast.queries import Query
 from hayase.sql.ast.statements import CreateAsSelect, SourceKind
 from hayase.sql.catalog.sources import DataSource
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 from hayase.sql.plan.build import build_topology
 from hayase.sql.plan.upgrade import check_query_upgrade, shapes_of
 from hayase.sql.statements.create_source import already_exists
@@ -91,8 +91,9 @@ def planned(query: Query, sink: str, what: str, execution: Execution) -> QueryPl
     Raises:
         StatementError: a rule is broken.
     """
-    plan = analyze_query(query, execution.catalog, execution.functions, execution.settings, sink, what)
-    check_copartitioned(plan.root, execution.partitions)
+    with located(query.location):
+        plan = analyze_query(query, execution.catalog, execution.functions, execution.settings, sink, what)
+        check_copartitioned(plan.root, execution.partitions)
     return plan
 
 

@@ -14,7 +14,7 @@ from hayase.sql.ast.statements import InsertInto, InsertValues, SourceKind
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.catalog import did_you_mean
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, DataSource, schema_text
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import StatementError, located
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.expressions.typing import type_of
 from hayase.sql.formats.serdes import key_serde, value_serde
@@ -166,7 +166,8 @@ def _values(
                 else f"'{ref.source}' is not a valid stream/table name or alias."
             )
             raise StatementError("INVALID_INSERT", f"Failed to prepare statement: {problem}", location=ref.location)
-        values[name] = _value(name, expression, types[name], execution)
+        with located(expression.location):
+            values[name] = _value(name, expression, types[name], execution)
     time_ms = values.get(ROWTIME)
     if time_ms is not None and time_ms < 0:
         raise StatementError(

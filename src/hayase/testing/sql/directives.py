@@ -21,6 +21,7 @@ from pathlib import Path
 
 from hayase.core.errors import ConfigError
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.grammar.script_files import script_text
 from hayase.testing.sql.expected_errors import unexpected
 from hayase.testing.sql.script import SqlScript
 
@@ -74,8 +75,8 @@ def tests_of(file: Path) -> Iterator[SqlTest]:
         ConfigError: it cannot be read, or a directive is unknown.
     """
     try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = script_text(file)
+    except OSError as error:
         raise ConfigError("FILE_NOT_READABLE", f"cannot read {file}: {error}") from error
     directives = list(_DIRECTIVE.finditer(text))
     for directive in directives:

@@ -20,6 +20,7 @@ from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, iterate_script
+from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.settings import is_on
@@ -119,7 +120,7 @@ class SqlScript:
             raise StatementError("TOO_DEEP", f"RUN SCRIPT {path!r}: scripts run each other over {self._depth} levels")
         file = self._folder / path
         try:
-            text = file.read_text("utf-8")
+            text = script_text(file)
         except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a zero character in the path
             raise StatementError("SCRIPT_NOT_READABLE", f"RUN SCRIPT {path!r}: cannot read {file}: {error}") from error
         self._depth += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
-from hayase.server.http.encodings.json_values import RowsToJson, to_json
+from hayase.server.http.encodings.json_values import RowsToJson, to_json, to_lines
 from hayase.server.http.encodings.protobuf_rows import ProtobufRows
 from hayase.server.rows import ResultColumn, RowBatch, RowHeader
 from hayase.sql.errors import SqlError
@@ -55,10 +55,7 @@ class Delimited:
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
-        lines = [to_json(self._values(row)) for place, row in enumerate(batch.rows) if place not in batch.tombstones]
-        if batch.error is not None:
-            lines.append(to_json(self._error_entity(batch.error)))
-        return b"".join(line + b"\n" for line in lines)
+        return to_lines(_items(batch, self._values, self._error_entity))
 
     def keep_alive(self) -> bytes:
         """See RowEncoding."""
@@ -83,10 +80,8 @@ class JsonArray:
 
     def batch(self, batch: RowBatch) -> bytes:
         """See RowEncoding."""
-        items = [to_json(self._values(row)) for place, row in enumerate(batch.rows) if place not in batch.tombstones]
-        if batch.error is not None:
-            items.append(to_json(self._error_entity(batch.error)))
-        return b"".join(b"," + item + b"\n" for item in items)
+        lines = to_lines(_items(batch, self._values, self._error_entity))
+        return b"," + lines[:-1].replace(b"\n", b"\n,") + b"\n" if lines else b""
 
     def keep_alive(self) -> bytes:
         """See RowEncoding."""
@@ -174,6 +169,15 @@ class StreamedRows:
         if is_tombstone:
             shown["tombstone"] = True
         return shown
+
+
+def _items(batch: RowBatch, values: RowsToJson, error_entity: ErrorEntity) -> list[Any]:
+    """The rows of a batch that have a line, and its error."""
+    gone = batch.tombstones
+    items: list[Any] = [values(row) for place, row in enumerate(batch.rows) if not gone or place not in gone]
+    if batch.error is not None:
+        items.append(error_entity(batch.error))
+    return items
 
 
 def metadata(header: RowHeader) -> dict[str, Any]:

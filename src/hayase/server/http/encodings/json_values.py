@@ -34,6 +34,11 @@ def to_json(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
+def to_lines(values: Sequence[object]) -> bytes:
+    """A line of JSON for each value."""
+    return _ENCODER.encode_lines(values)
+
+
 class RowsToJson:
     """Rows as JSON can have them: lists of values.
 

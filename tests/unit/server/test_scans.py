@@ -1,0 +1,92 @@
+"""Scans of tables in columns give the rows that the row form gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.servers import DataServer, rows
+
+from hayase.server.pull import table
+
+_SCHEMA = """
+CREATE STREAM events (id INT KEY, a BIGINT, d DOUBLE, t VARCHAR, m DECIMAL(9, 2), s STRUCT<x INT, y VARCHAR>,
+    l ARRAY<INT>, day DATE, f BOOLEAN) WITH (kafka_topic='events', value_format='JSON', partitions=3);
+CREATE TABLE groups AS SELECT id, COUNT(*) AS n, SUM(a) AS total, AVG(d) AS mean, LATEST_BY_OFFSET(t) AS last,
+    COLLECT_LIST(a) AS all_a, MAX(m) AS highest FROM events GROUP BY id;
+CREATE TABLE few AS SELECT id, SUM(a) + 1 AS total FROM events GROUP BY id HAVING COUNT(*) > 1;
+CREATE TABLE pairs WITH (key_format='JSON') AS SELECT id, t, COUNT(*) AS n FROM events GROUP BY id, t;
+CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR, age INT) WITH (kafka_topic='users', value_format='JSON',
+    partitions=2);
+CREATE TABLE adults AS SELECT id, name, age, UCASE(name) AS big FROM users WHERE age >= 18;
+CREATE SOURCE TABLE kept (id INT PRIMARY KEY, name VARCHAR, age INT) WITH (kafka_topic='users', value_format='JSON');
+"""
+_QUERIES = [
+    "SELECT * FROM groups;",
+    "SELECT id, n * 2 AS twice, last || '!' AS t, total / (id - 3) AS q FROM groups WHERE n > 1;",
+    "SELECT ROWTIME, id, mean FROM groups WHERE mean > 0.5 OR last LIKE 'a%';",
+    "SELECT all_a[1] AS first, ARRAY_LENGTH(all_a) AS n, highest + 1 AS m FROM groups;",
+    "SELECT * FROM few;",
+    "SELECT * FROM few WHERE total > 3;",
+    "SELECT * FROM pairs;",
+    "SELECT id, n FROM pairs WHERE t = 'a' OR t IS NULL;",
+    "SELECT * FROM adults;",
+    "SELECT name, big, age % 7 AS r FROM adults WHERE 10 / (age - 20) > 0;",
+    "SELECT * FROM kept WHERE name IS NOT NULL;",
+    "SELECT * FROM groups LIMIT 2;",
+    "SELECT * FROM groups WHERE n > 1000;",
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataServer]:
+    folder: Path = tmp_path_factory.mktemp("scans")
+    server = DataServer(folder)
+    server.execute(_SCHEMA)
+    for number in range(40):
+        text = "NULL" if number % 7 == 0 else f"'{'abc'[number % 3]}{number}'" if number % 2 else "'a'"
+        server.execute(
+            f"INSERT INTO events VALUES ({number % 9}, {number}, {number / 3}E0, {text}, {number}.25,"
+            f"STRUCT(x := {number}, y := 'y'), ARRAY[{number}], '2024-01-{number % 28 + 1:02}', {number % 2 == 0});"
+            f"INSERT INTO users VALUES ({number}, {text}, {number});"
+        )
+    server.settle()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("query", _QUERIES)
+def test_a_scan_in_columns_gives_the_rows_of_the_row_form(
+    server: DataServer, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    column_scan = table.column_scan
+
+    def noted(*arguments: Any) -> Any:
+        made.append(column_scan(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(table, "column_scan", noted)
+    in_columns = asyncio.run(rows(server, query))
+    assert [scan is not None for scan in made] == [True]
+    monkeypatch.setattr(table, "column_scan", lambda *arguments: None)
+    assert in_columns == asyncio.run(rows(server, query))
+    assert in_columns or "1000" in query
+
+
+def test_a_scan_reads_all_batches(server: DataServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_SCAN_ROWS", 3)
+    assert len(asyncio.run(rows(server, "SELECT id FROM groups;"))) == 9
+    assert len(asyncio.run(rows(server, "SELECT id FROM groups WHERE n > 0 LIMIT 7;"))) == 7
+
+
+def test_tables_with_windows_are_read_row_by_row(server: DataServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.execute(
+        "CREATE TABLE windows AS SELECT id, COUNT(*) AS n FROM events WINDOW TUMBLING (SIZE 1 DAY) GROUP BY id;"
+    )
+    server.settle()
+    found = asyncio.run(rows(server, "SELECT id, n, WINDOWSTART FROM windows;"))
+    assert len(found) == 9 and all(row[2] % 86_400_000 == 0 for row in found)
