@@ -29,10 +29,13 @@ _SETTINGS = {
     "min.cleanable.dirty.ratio": "0.0",
     "max.compaction.lag.ms": "60000",
     "delete.retention.ms": "60000",
-    "segment.ms": "60000",
+    "segment.ms": "10000",
 }
 """A deleted key is gone from the topic within minutes."""
 _ERASED = "erased/"
+_NEXT_SEGMENT = "~segment"
+_AHEAD_MAX_MS = 3_000_000
+"""Brokers refuse records that are an hour or more ahead of their time (message.timestamp.after.max.ms)."""
 _REFRESH_S = 1.0
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 
@@ -105,6 +108,7 @@ class SubjectKeys:
         self._erased: dict[str, int] = {}
         self._offsets: dict[TopicPartition, int] = {}
         self._refreshed_s = float("-inf")
+        self._ahead_ms = 0  # time of the last record that ended a segment
 
     def __getstate__(self) -> dict[str, Any]:
         return {"topic": self.topic}
@@ -195,8 +199,23 @@ class SubjectKeys:
             now_ms = time.time_ns() // 1_000_000
             marker = msgspec.json.encode(_ErasedRow(subject, now_ms))
             self._append([*((key_id, None) for key_id in ids), (_ERASED + subject, marker)], now_ms)
+            self._end_segment(now_ms)
             self.refresh()
         return len(ids)
+
+    def _end_segment(self, now_ms: int) -> None:
+        """Have Kafka compact what was written so far, also where nothing more comes.
+
+        A broker does not compact the segment that it writes to. It begins the next one with a record whose time is
+        `segment.ms` behind that of the first record of the segment. So one that says nothing, of a time ahead, ends it.
+        """
+        log = self._opened()
+        if log is None or self._log_config is None or self._log_config.kind != "kafka":
+            return
+        segment_ms = int(log.topic_config(self.topic).get("segment.ms", _SETTINGS["segment.ms"]))
+        time_ms = max(now_ms, self._ahead_ms) + segment_ms + 1
+        if time_ms - now_ms < _AHEAD_MAX_MS:  # else `status` does it later
+            self._append([(_NEXT_SEGMENT, None)], time_ms)
 
     def refresh(self) -> None:
         """Take what was written since: new keys, deleted keys.
@@ -222,7 +241,10 @@ class SubjectKeys:
                     for batch in reader.fetch(place, start, end) if start < end else ():
                         for row in range(len(batch)):
                             record = batch.record(row)
-                            self._take((record.key or b"").decode(), record.value)
+                            key = (record.key or b"").decode()
+                            if key == _NEXT_SEGMENT:
+                                self._ahead_ms = max(self._ahead_ms, record.timestamp_ms)
+                            self._take(key, record.value)
                     self._offsets[place] = end
             finally:
                 reader.close()
@@ -240,6 +262,9 @@ class SubjectKeys:
             elsewhere = ["backups of the log that were made before the erasure"]
             if log is not None and self.topic in log.describe([self.topic]):
                 left = self._left(log, subject)
+                now_ms = time.time_ns() // 1_000_000
+                if left and now_ms > max(self._ahead_ms, self._erased.get(subject, now_ms)):
+                    self._end_segment(now_ms)
                 if log.topic_config(self.topic).get("remote.storage.enable") == "true":
                     elsewhere.append(f"tiers of the topic {self.topic}: remote.storage.enable=true")
             return ErasureStatus(subject, self._erased.get(subject), tuple(left), tuple(elsewhere))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from tests.unit.patterns.local_orders import LocalOrders
-from tests.unit.patterns.sagas import STOCK, checkout
+from tests.unit.patterns.sagas import PAY, RESERVE, SHIP, STOCK, Checkout
 
 from hayase import StreamsBuilder
+from hayase.patterns import Saga
 from hayase.topology.topology import Topology
 
-saga = checkout()
+STEPS = [replace(step, timeout=timedelta(days=30)) for step in (RESERVE, PAY, SHIP)]
+"""Each epoch is a second later, and so many of them may pass before a command has run: no step may time out."""
+saga = Saga("checkout", Checkout, STEPS)
 
 
 def _topology() -> Topology:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.patterns import local_sagas
 from tests.unit.patterns.local_sagas import LocalSagas
-from tests.unit.patterns.sagas import PAY, RESERVE, SHIP, STOCK, Checkout, checkout
+from tests.unit.patterns.sagas import STOCK, Checkout, checkout
 
 from hayase import StreamsBuilder
 from hayase.cli.main import run_cli
@@ -51,7 +51,7 @@ def listed(running: LocalSagas, capsys: pytest.CaptureFixture[str], *options: st
 def test_open_sagas_are_listed_and_those_that_are_not_stuck_are_not(
     running: LocalSagas, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [each for each, _ in listed(running, capsys)] == ["17"]
+    assert listed(running, capsys) == [("17", "running")]
     assert listed(running, capsys, "--stuck") == []
 
 
@@ -83,7 +83,7 @@ def test_a_program_without_the_version_of_an_open_saga_is_refused_when_it_starts
     with PatternsApp(_with(checkout(version=2)), running.settings) as later, pytest.raises(TopologyError) as refused:
         later.check_sagas()
     assert refused.value.condition == "SAGA_VERSION_MISSING"
-    with PatternsApp(_with(checkout(version=2, earlier={1: [RESERVE, PAY, SHIP]})), running.settings) as both:
+    with PatternsApp(_with(checkout(version=2, earlier={1: local_sagas.STEPS})), running.settings) as both:
         both.check_sagas()
 
 
