@@ -1,4 +1,4 @@
-"""A shared runtime whose Spark query fails for good: what `run_to_end` says."""
+"""A shared runtime whose Spark query has failed: what `run_to_end` says."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_missing_file_and_a_missing_module_say_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no module 'no_such_module'"):
         load("no_such_module:app")
     for target in ("", ":app"):
-        with pytest.raises(ConfigError, match="names no program; give FILE.py"):
+        with pytest.raises(ConfigError, match=r"names no program; give FILE\.py"):
             load(target)
 
 

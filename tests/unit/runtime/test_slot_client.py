@@ -32,7 +32,9 @@ def test_an_error_is_told_and_not_its_cause(worker: SlotWorker, monkeypatch: pyt
         try:
             raise SerializationError("VALUE_NOT_DESERIALIZABLE", "JSON is malformed")
         except HayaseError as cause:
-            raise ProcessingError("DESERIALIZATION_FAILED", "JSON is malformed; fix it", topic="in", offset=7) from cause
+            raise ProcessingError(
+                "DESERIALIZATION_FAILED", "JSON is malformed; fix it", topic="in", offset=7
+            ) from cause
 
     found = find_error(_told(worker, monkeypatch, fail))
     assert type(found) is ProcessingError and found.condition == "DESERIALIZATION_FAILED"
