@@ -48,6 +48,7 @@ class Rules:
     moved_marker_is_left: bool = True
     old_ids_are_taken_again: bool = True
     going_back_looks_again: bool = True
+    going_back_deletes_nothing: bool = True
 
 
 Bundle = tuple[str, str]
@@ -276,6 +277,14 @@ def _not_looked_again(real: Any) -> Any:
     return give_back
 
 
+def _settles(real: Any) -> Any:
+    def give_back(self: Any, name: Any, assignments: Any, owner: Any) -> None:
+        real(self, name, assignments, owner)
+        self.settle(assignments, assignments.newest())
+
+    return give_back
+
+
 _PLANTED: Mapping[str, Callable[[], Sequence[Any]]] = {
     "published_before_fencing": lambda: [_changed(SlotIds, "_make_true", _fenced_first)],
     "read_again_after_init": lambda: [_changed(SlotWriter, "_begin", _first_assignment_kept)],
@@ -285,5 +294,6 @@ _PLANTED: Mapping[str, Callable[[], Sequence[Any]]] = {
     "all_earlier_are_fenced": lambda: [_changed(Assignments, "earlier", _one_before)],
     "moved_marker_is_left": lambda: [_changed(TransactionalProducer, "write", _moved_not_left)],
     "old_ids_are_taken_again": lambda: [_changed(SlotIds, "take_over", _never_always)],
+    "going_back_deletes_nothing": lambda: [_changed(SlotIds, "give_back", _settles)],
     "going_back_looks_again": lambda: [_changed(SlotIds, "_give_bundle_back", _not_looked_again)],
 }

@@ -106,8 +106,8 @@ class SlotIds:
             }
             for application_id, bundles in wanted.items()
         }
-        left = [each for each in before.given_back if each not in wanted]
-        made = Assignment(number, places, left)
+        given_back = {each for earlier in assignments.earlier(number) for each in earlier.given_back}
+        made = Assignment(number, places, sorted(given_back - wanted.keys()))
         for application_id in set(renewed) & wanted.keys():
             self._markers.ensure(application_id)
         self._make_true(assignments, made, ids, markers_topic(next(iter(wanted))) if wanted else None)
@@ -164,6 +164,8 @@ class SlotIds:
     def give_back(self, application_id: str, assignments: Assignments, owner: Owner) -> None:
         """Have an application's bundles published under ids of their own again.
 
+        Deletes no assignment: a run that is to take over others by one of them may be at work.
+
         The caller holds the application's lease; the runtime may be running, without that application.
 
         Args:
@@ -186,7 +188,6 @@ class SlotIds:
             located = self._markers.located(application_id)
             moved = [(key, partition) for key, (partition, marker) in located.items() if is_moved(marker)]
             if all(self._give_bundle_back(application_id, *each, assignments, made) for each in sorted(moved)):
-                self.settle(assignments, made)
                 _LOG.info("bundles of %s are published under ids of their own again", application_id)
                 return
         raise _overtaken(application_id)
