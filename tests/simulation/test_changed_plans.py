@@ -115,6 +115,7 @@ def _crash_at(world: World, label: str) -> None:
             world.crash_all()
 
     world.sim.on_step = strike
+    world.sim.at(20.0, lambda: struck or world.put())  # what follows an epoch may wait for the next one
     world.sim.run_until(lambda: bool(struck), 120.0)
     world.sim.run_for(1.0)
     world.sim.on_step = lambda process, label: None
