@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from hayase.server.local_run.tails import LogTails
 from hayase.server.pull.stores import QueryStores
+from hayase.server.settings import ServerSettings
 from hayase.sql.engine import SqlEngine
 
 
@@ -14,12 +15,14 @@ class QueryServices(Protocol):
     """What pull and push queries need of the server that they run in.
 
     Attributes:
+        settings: of the server.
         engine: with the catalog, the persistent queries, the functions.
         registry: the schema registry, if there is one.
         tails: of the log.
         stores: of persistent queries.
     """
 
+    settings: ServerSettings
     engine: SqlEngine
     registry: Any
     tails: LogTails

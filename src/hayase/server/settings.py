@@ -52,6 +52,7 @@ class ServerSettings:
         allowed_hosts: `hayase.server.allowed.hosts`: names under which clients may call the server, beside its own.
         allowed_origins: `access.control.allow.origin`: web pages that may call the server.
         max_body_bytes: `hayase.server.max.body.bytes`.
+        pull_timeout_ms: `hayase.server.pull.timeout.ms`: how long the rows of a pull query may be computed.
         function_timeout_ms: `hayase.server.function.timeout.ms`: how long a call of a statement's Python may take.
         in_process: `hayase.server.in.process`: queries run in the server's process, without Spark.
         local_state_bytes: `hayase.server.local.state.bytes`: how much state a query in the server's process may have.
@@ -92,6 +93,7 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     max_body_bytes: int
+    pull_timeout_ms: int
     function_timeout_ms: int
     in_process: bool
     local_state_bytes: int
@@ -210,6 +212,7 @@ OWN_SETTINGS: Mapping[str, str] = {
     "hayase.server.allowed.hosts": "allowed_hosts",
     "access.control.allow.origin": "allowed_origins",
     "hayase.server.max.body.bytes": "max_body_bytes",
+    "hayase.server.pull.timeout.ms": "pull_timeout_ms",
     "hayase.server.function.timeout.ms": "function_timeout_ms",
     "hayase.server.in.process": "in_process",
     "hayase.server.local.state.bytes": "local_state_bytes",

@@ -184,6 +184,12 @@ SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str, values.Read]] = {
     "hayase.server.users.file": ("honoured", None, "users with hashes of passwords, and roles", values.path),
     "hayase.server.allowed.hosts": ("honoured", "", "names under which clients may call a server", values.names),
     "hayase.server.max.body.bytes": ("honoured", "1048576", "the longest body of a request", values.whole(1)),
+    "hayase.server.pull.timeout.ms": (
+        "honoured",
+        "120000",
+        "how long the rows of a pull query may be computed",
+        values.whole(1),
+    ),
     "hayase.server.function.timeout.ms": (
         "honoured",
         "5000",

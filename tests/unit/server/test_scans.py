@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.server.asgi import ask
 from tests.unit.server.servers import DataServer, rows
 
 from hayase.server.pull import table
+from hayase.server.pull.adhoc import AdHocRun
+from hayase.server.pull.adhoc_sql import read_adhoc
+from hayase.server.pull.start import _table_pull
+from hayase.sql.analysis.pull import PullPlan
+from hayase.sql.errors import StatementError
 
 _SCHEMA = """
 CREATE STREAM events (id INT KEY, a BIGINT, d DOUBLE, t VARCHAR, m DECIMAL(9, 2), s STRUCT<x INT, y VARCHAR>,
@@ -90,3 +98,26 @@ def test_tables_with_windows_are_read_row_by_row(server: DataServer, monkeypatch
     server.settle()
     found = asyncio.run(rows(server, "SELECT id, n, WINDOWSTART FROM windows;"))
     assert len(found) == 9 and all(row[2] % 86_400_000 == 0 for row in found)
+
+
+def test_a_scan_that_computes_for_too_long_is_ended(server: DataServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = dataclasses.replace(server.context.settings, pull_timeout_ms=200)
+    monkeypatch.setattr(server.context, "settings", settings)
+    slow = "SELECT id, REGEXP_EXTRACT('(a|aa|a.)+$', RPAD('a', 60, 'a') || CHR(10) || 'b') AS x FROM groups;"
+    begin_s = time.monotonic()
+    headers = {"accept": "application/vnd.ksql.v1+json"}
+    status, answer = asyncio.run(ask(server.app, "/query-stream", {"sql": slow}, headers=headers))
+    assert status == 200
+    assert "The query has computed for more than 0.2 s (hayase.server.pull.timeout.ms)" in str(answer)
+    assert time.monotonic() - begin_s < 5.0, "one match alone may take 5 s, and there are 9 rows"
+
+
+def test_the_tables_of_ad_hoc_sql_are_read_within_its_time(server: DataServer) -> None:
+    query = read_adhoc("SELECT g.id FROM groups g JOIN few f ON g.id = f.id ORDER BY g.id;")
+    services = server.context
+
+    def make_pull(plan: PullPlan) -> table.TablePull:
+        return _table_pull(plan, services, services.engine.settings)
+
+    with pytest.raises(StatementError, match="took longer than 1e-06 s"):
+        AdHocRun(query, services, make_pull, timeout_s=0.000001)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
@@ -24,6 +25,7 @@ from hayase.sql.catalog.catalog import require_source
 from hayase.sql.catalog.sources import ROWTIME, WINDOW_BOUNDS, DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
+from hayase.sql.functions.work_limit import is_over, work_limited
 from hayase.sql.types.sql_types import BIGINT, SqlType
 
 MEMORY_BYTES = 256 << 20
@@ -63,11 +65,13 @@ class AdHocRun:
         make_pull: MakePull,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        tables = {name: self._read(name, query, services, make_pull) for name in query.tables}
-        self._connection = duckdb.connect(":memory:", config={"threads": 1})
-        self._timer = threading.Timer(timeout_s, self._connection.interrupt)
-        self._timer.daemon = True
         self._timeout_s = timeout_s
+        self._until_s = time.monotonic() + timeout_s
+        with work_limited(timeout_s):
+            tables = {name: self._read(name, query, services, make_pull) for name in query.tables}
+        self._connection = duckdb.connect(":memory:", config={"threads": 1})
+        self._timer = threading.Timer(self._until_s - time.monotonic(), self._connection.interrupt)
+        self._timer.daemon = True
         try:
             self._connection.execute(f"SET memory_limit = '{MEMORY_BYTES >> 20}MB'")
             for statement in _LOCKED:
@@ -110,8 +114,11 @@ class AdHocRun:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             message = str(error)
             if "INTERRUPT" in message.upper():
-                message = f"the query took longer than {self._timeout_s:g} s: read less, or make a table of it"
+                message = self._too_long()
             raise StatementError("ADHOC_FAILED", message) from error
+
+    def _too_long(self) -> str:
+        return f"the query took longer than {self._timeout_s:g} s: read less, or make a table of it"
 
     def _read(self, name: str, query: AdHocQuery, services: QueryServices, make_pull: MakePull) -> pa.Table:
         """All rows of a table."""
@@ -126,6 +133,8 @@ class AdHocRun:
             for rows in pull.batches(pinned):
                 table = arrow_table(columns, rows)
                 size_bytes += table.nbytes
+                if is_over():
+                    break
                 if size_bytes > MEMORY_BYTES:
                     raise StatementError(
                         "TOO_LARGE",
@@ -133,6 +142,8 @@ class AdHocRun:
                         "a smaller table of it with CREATE TABLE … AS SELECT",
                     )
                 batches += table.to_batches()
+        if is_over():  # rows are missing
+            raise StatementError("ADHOC_FAILED", self._too_long())
         return pa.Table.from_batches(batches) if batches else arrow_table(columns, [])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import TablePull
+from hayase.server.pull.time_limit import limited
 from hayase.server.push.query import run_settings
 from hayase.server.row_streams import ComputedRows, ReadyRows
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
@@ -59,7 +60,8 @@ async def start_pull(
         pinned.close()
         on_close()
 
-    return ComputedRows(_header(pull, pinned.epoch), (RowBatch(rows) for rows in pull.batches(pinned)), ended)
+    batches = limited((RowBatch(rows) for rows in pull.batches(pinned)), services.settings.pull_timeout_ms)
+    return ComputedRows(_header(pull, pinned.epoch), batches, ended)
 
 
 async def start_adhoc(
@@ -155,7 +157,8 @@ async def _start_stream(
     tails = services.tails
     values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
     columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
-    return ComputedRows(RowHeader(_new_id(), columns), _stream_batches(push, values), on_close)
+    batches = limited(_stream_batches(push, values), services.settings.pull_timeout_ms)
+    return ComputedRows(RowHeader(_new_id(), columns), batches, on_close)
 
 
 def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[RowBatch]:

@@ -18,6 +18,7 @@ from hayase.sql.analysis.access_path import FIRST_MS, LAST_MS, AccessPath, KeyLo
 from hayase.sql.analysis.pull import PullPlan
 from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.functions.work_limit import is_over
 from hayase.sql.plan.kept_table import KeptTable
 from hayase.sql.plan.processing_log import log_failure
 from hayase.state.stores.key_value import ReadOnlyKeyValueStore
@@ -115,6 +116,8 @@ class TablePull:
     def _rows(self, entries: Iterable[Entry], predicate: RowExpression | None) -> Iterator[list[Any]]:
         row_of, projection = self.kept.row_of, self.projection
         for key, value in entries:
+            if is_over():
+                return
             timestamp_ms = None
             if isinstance(value, ValueAndTimestamp):
                 value, timestamp_ms = value.value, value.timestamp_ms

@@ -71,6 +71,32 @@ class Catalog:
         """Ids of the queries that write a source."""
         return [links.query_id for links in self.queries.values() if links.writes == name]
 
+    def circle_of(self, query_id: str) -> list[str]:
+        """The sources on the way from what a query writes to what it reads, both included; empty if there is none.
+
+        Sources over one topic are one.
+        """
+        start = self.queries[query_id]
+        if start.writes is None:
+            return []
+        wanted = self._topics_of(start.reads)
+        ways = [[start.writes]]
+        seen = self._topics_of([start.writes])
+        while ways:
+            way = ways.pop(0)
+            topics = self._topics_of([way[-1]])
+            if topics & wanted:
+                return way
+            for links in self.queries.values():
+                next_topics = set() if links.writes is None else self._topics_of([links.writes])
+                if topics & self._topics_of(links.reads) and not next_topics <= seen and links.writes is not None:
+                    seen |= next_topics
+                    ways.append([*way, links.writes])
+        return []
+
+    def _topics_of(self, names: Iterable[str]) -> set[str]:
+        return {self.sources[name].topic for name in names if name in self.sources}
+
     def own_query(self, name: str) -> str | None:
         """The query that was made together with a source."""
         for links in self.queries.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hayase.sql.analysis.query import QueryPlan
@@ -59,7 +59,14 @@ def insert_into(statement: InsertInto, execution: Execution) -> StatementResult:
         query_id, QueryKind.INSERT, target.name, topology, topics, target.topic, execution.text, plan.root
     )
     execution.add_query(query, tuple(read.name for read in plan.sources), own_sink=False)
-    return StatementResult(f"Created query with ID {query_id}", (query,))
+    circle = execution.catalog.circle_of(query_id)
+    warnings = (_feeds_itself(query_id, circle),) if circle else ()
+    return StatementResult(f"Created query with ID {query_id}", (query,), warnings=warnings)
+
+
+def _feeds_itself(query_id: str, circle: Sequence[str]) -> str:
+    way = " -> ".join(circle)
+    return f"Query {query_id} reads what comes of its own results ({way}): without a WHERE that ends it, it never rests"
 
 
 def _check_target(target: DataSource) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from hayase.testing.topics import RawRecord
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]")
 _SCRIPTS_DEPTH_MAX = 20
+_ROUNDS_MAX = 300
+"""Records that go round a circle of queries, made of one record that was written."""
 
 
 class SqlScript:
@@ -159,23 +162,34 @@ class SqlScript:
                 "processing.log.topic.name": processing_log_topic(self.engine.settings),
                 "processing.log.rows.include": is_on(self.engine.settings, "ksql.logging.processing.rows.include"),
             }
-            self._drivers[query.id] = query, TopologyTestDriver(query.topology, settings)
+            results = () if query.sink_topic is None else (query.sink_topic,)
+            driver = TopologyTestDriver(query.topology, settings, piped_results=results)
+            self._drivers[query.id] = query, driver
         else:
             running[1].replace_topology(query.topology)
             self._drivers[query.id] = query, running[1]
 
     def write(self, record: RawRecord) -> None:
-        """Append a record to its topic, and have all queries process it and what comes of it."""
-        waiting = [record]
+        """Append a record to its topic, and have all queries process it and what comes of it.
+
+        Raises:
+            StatementError: `QUERIES_WITHOUT_END`: queries that feed each other do not come to an end.
+        """
+        waiting = deque([(record, 0)])
+        rounds = 0
         while waiting:
-            record = waiting.pop(0)
+            record, depth = waiting.popleft()
+            if depth > len(self._drivers):  # it has come round a circle of queries
+                rounds += 1
+                if rounds > _ROUNDS_MAX:
+                    raise _without_end(record.topic)
             self._log.setdefault(record.topic, []).append(record)
             for query, driver in list(self._drivers.values()):
                 if record.topic in query.source_topics:
                     driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
                     for topic in filter(None, (query.sink_topic, processing_log_topic(self.engine.settings))):
                         written = driver.output_queue(topic)
-                        waiting += written
+                        waiting += [(each, depth + 1) for each in written]
                         written.clear()
 
     def records(self, topic: str) -> list[RawRecord]:
@@ -193,6 +207,14 @@ class SqlScript:
             return None
         self._read[source.topic] = position + 1
         return records[position]
+
+
+def _without_end(topic: str) -> StatementError:
+    return StatementError(
+        "QUERIES_WITHOUT_END",
+        f"One record has made {_ROUNDS_MAX} others that went round a circle of queries, the last one in topic {topic}: "
+        "a query reads what comes of its own results. Give it a WHERE that ends it",
+    )
 
 
 def _raw(record: ProducedRecord) -> RawRecord:

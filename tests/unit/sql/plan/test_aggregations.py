@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.sql.plan.sql_queries import run_script
 
 from hayase.core.records import Window, Windowed
@@ -121,3 +122,23 @@ def test_an_aggregate_that_a_new_definition_adds_begins_with_the_next_row() -> N
             ASSERT VALUES a (k, total, most, n) VALUES (1, 9, 4, 1);
             """
         )
+
+
+@pytest.mark.parametrize(
+    ("source", "query", "insert"),
+    [
+        ("TABLE s (k INT PRIMARY KEY, v INT)", "SELECT k, v AS n FROM s WHERE v > {}", "INSERT INTO s VALUES (1, {})"),
+        (
+            "STREAM s (k INT KEY, v INT)",
+            "SELECT k, LATEST_BY_OFFSET(v) AS n FROM s GROUP BY k HAVING LATEST_BY_OFFSET(v) > {}",
+            "INSERT INTO s VALUES (1, {})",
+        ),
+    ],
+)
+def test_a_row_that_a_new_condition_leaves_out_stays_until_it_passes(source: str, query: str, insert: str) -> None:
+    with SqlScript() as script:
+        script.run(f"CREATE {source} WITH (kafka_topic='s', value_format='JSON');")
+        script.run(f"CREATE TABLE t AS {query.format(0)}; {insert.format(5)};")
+        script.run(f"CREATE OR REPLACE TABLE t AS {query.format(10)}; {insert.format(6)}; {insert.format(70)};")
+        script.run(f"{insert.format(7)};")
+        assert [record.value for record in script.records("T")] == [b'{"N":5}', b'{"N":70}', None]

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.regex import Pattern, compiled, expanded
 from hayase.sql.functions.registry import scalar
+from hayase.sql.functions.work_limit import at_most
 
 _MATCH_S = 5.0
 """How long one call may match: patterns of a few characters can take longer than the world lasts."""
@@ -54,7 +55,7 @@ def regexp_extract_group(pattern: str, text: str, group: int) -> str | None:
     """REGEXP_EXTRACT of a group."""
     expression = compiled(pattern)
     _checked_group(expression, group)
-    found = expression.search(text, timeout=_MATCH_S)
+    found = expression.search(text, timeout=at_most(_MATCH_S))
     return None if found is None else found[group]
 
 
@@ -72,7 +73,7 @@ def regexp_extract_all_group(pattern: str, text: str, group: int) -> list[str | 
     """REGEXP_EXTRACT_ALL of a group."""
     expression = compiled(pattern)
     _checked_group(expression, group)
-    return [found[group] for found in expression.finditer(text, timeout=_MATCH_S)]
+    return [found[group] for found in expression.finditer(text, timeout=at_most(_MATCH_S))]
 
 
 @scalar(
@@ -82,7 +83,7 @@ def regexp_extract_all_group(pattern: str, text: str, group: int) -> list[str | 
 @_in_time
 def regexp_replace(text: str, pattern: str, replacement: str) -> str:
     """REGEXP_REPLACE."""
-    return str(compiled(pattern).sub(lambda found: expanded(found, replacement), text, timeout=_MATCH_S))
+    return str(compiled(pattern).sub(lambda found: expanded(found, replacement), text, timeout=at_most(_MATCH_S)))
 
 
 @scalar(
@@ -94,8 +95,8 @@ def regexp_split_to_array(text: str, pattern: str) -> list[str]:
     expression = compiled(pattern)
     parts: list[str] = []
     start = 0
-    splits_empty = expression.fullmatch("", timeout=_MATCH_S) is not None
-    for found in expression.finditer(text, timeout=_MATCH_S):
+    splits_empty = expression.fullmatch("", timeout=at_most(_MATCH_S)) is not None
+    for found in expression.finditer(text, timeout=at_most(_MATCH_S)):
         if found.end() == (0 if splits_empty else start) and found.start() == found.end():
             continue  # nothing is split off at the start of a part
         parts.append(text[start : found.start()])
