@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import chart, epoch, latency, moves, restore, rivals
+from bench import chart, epoch, latency, moves, patterns, restore, rivals
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     if parsed.command == "moves":
         moves.run(parsed.keys, parsed.moves, console)
         return 0
+    if parsed.command == "patterns":
+        return _patterns(parsed, console)
     if parsed.command == "peers":
         return _peers(parsed, console)
     if parsed.command == "latency":
@@ -127,6 +129,24 @@ def _peers(parsed: argparse.Namespace, console: Console) -> int:
         return 1
 
 
+def _patterns(parsed: argparse.Namespace, console: Console) -> int:
+    options = patterns.Options(
+        commands=parsed.commands,
+        aggregates=parsed.aggregates,
+        sagas=parsed.sagas,
+        rate=parsed.rate,
+        seconds=parsed.seconds,
+        kafka=not parsed.no_kafka,
+        postgres=not parsed.no_postgres,
+    )
+    try:
+        patterns.run(options, console)
+    except (RuntimeError, HayaseError) as failure:
+        Console(stderr=True).print(str(failure), markup=False)
+        return 1
+    return 0
+
+
 def _make_folder(path: Path | None) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,6 +212,14 @@ def _parser() -> argparse.ArgumentParser:
     lost.add_argument("--records", type=_positive, default=4_000_000, help="changes in all (default 4,000,000)")
     lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
     lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
+    sourced = commands.add_parser("patterns", help="event sourcing, sagas and read models, on both logs")
+    sourced.add_argument("--commands", type=_positive, default=1_000_000, help="commands (default 1,000,000)")
+    sourced.add_argument("--aggregates", type=_positive, default=100_000, help="aggregates (default 100,000)")
+    sourced.add_argument("--sagas", type=_positive, default=50_000, help="sagas of four steps (default 50,000)")
+    sourced.add_argument("--rate", type=_positive, default=200, help="commands a second with a reply (default 200)")
+    sourced.add_argument("--seconds", type=float, default=30.0, help="of these (default 30)")
+    sourced.add_argument("--no-kafka", action="store_true", help="on the embedded log alone")
+    sourced.add_argument("--no-postgres", action="store_true", help="the read model is in SQLite")
     moved = commands.add_parser("moves", help="what it costs that a bundle moves to another machine")
     moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
     moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")

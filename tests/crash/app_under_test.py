@@ -194,9 +194,9 @@ def run(build_topology: Callable[[Spec], Topology], kind: type[StreamsApp] = Str
     return 0
 
 
-def main(build_topology: Callable[[Spec], Topology]) -> None:
+def main(build_topology: Callable[[Spec], Topology], kind: type[StreamsApp] = StreamsApp) -> None:
     """Run, and end the process without waiting for threads that may hang."""
-    code = run(build_topology)
+    code = run(build_topology, kind)
     sys.stdout.flush()
     os._exit(code)
 

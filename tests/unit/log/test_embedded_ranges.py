@@ -38,6 +38,7 @@ def small_batches() -> Iterator[None]:
         patch.setattr(blob, "MAX_BYTES", 120)
         patch.setattr(reader, "_BATCH_RECORDS", 6)
         patch.setattr(reader, "_BATCH_BYTES", 300)
+        patch.setattr(reader, "_FEW", 2)
         yield
 
 
@@ -96,4 +97,26 @@ def test_a_long_append_is_cut_into_stored_batches_of_bounded_size(tmp_path: Path
     sizes = [len(part) for part in log.reader().fetch(TopicPartition("t", 0), 0, 50)]
     assert sum(sizes) == 50
     assert max(sizes) <= 6
+    log.close()
+
+
+def test_a_few_records_of_a_large_batch_are_read_without_the_others_and_soon_from_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob, "MAX_RECORDS", 100)
+    monkeypatch.setattr(blob, "MAX_BYTES", 1 << 20)
+    decoded: list[str] = []
+    for name in ("decode", "decode_part"):
+        original = getattr(reader, name)
+        monkeypatch.setattr(reader, name, lambda *given, f=original, n=name: decoded.append(n) or f(*given))
+    log = EmbeddedLog(LogConfig("embedded", str(tmp_path), {"fsync": "false"}))
+    log.create_topic("t", 1)
+    writer, log_reader = log.writer(), log.reader()
+    rows = [(b"k%d" % n, b"v", n, (("number", b"%d" % n),)) for n in range(100)]
+    writer.append([_as_batch([(0, row) for row in rows])])
+    assert _fetch(log_reader, 0, 7, 9) == [(7, rows[7]), (8, rows[8])]
+    assert _fetch(log_reader, 0, 9, 10) == [(9, rows[9])]
+    assert _fetch(log_reader, 0, 10, 12) == [(10, rows[10]), (11, rows[11])]
+    assert decoded == ["decode_part", "decode"]
+    writer.close()
     log.close()

@@ -67,9 +67,11 @@ _CODECS = {"uncompressed": 0, "lz4": 1, "zstd": 2, "gzip": 3, "snappy": 4}
 _CODEC_NAMES = {1: "lz4_raw", 2: "zstd", 3: "gzip", 4: "snappy"}
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(
-    tuple[list[bytes | None], list[bytes | None], list[tuple[tuple[str, bytes | None], ...]] | None]
-)
+_HeadersOfOne = tuple[tuple[str, bytes | None], ...]
+_decoder = msgspec.msgpack.Decoder(tuple[list[bytes | None], list[bytes | None], list[_HeadersOfOne] | None])
+# Headers are most of the work: of a part, those of the other records are passed over.
+_part_decoder = msgspec.msgpack.Decoder(tuple[list[bytes | None], list[bytes | None], list[msgspec.Raw] | None])
+_headers_decoder = msgspec.msgpack.Decoder(_HeadersOfOne)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +385,26 @@ def decode(payload: Payload, header: BlobHeader, where: BlobLocation, base: int)
     if header.has_gaps and header.payload_crc is None and not _ascends(rows.offsets, base, header.span):
         raise where.damaged(base, "its offsets do not ascend within what it covers")
     return rows
+
+
+def decode_part(payload: Payload, header: BlobHeader, where: BlobLocation, base: int, start: int, end: int) -> Rows:
+    """The rows of offsets in `[start, end)` alone; for a few of a large blob a tenth of the work of all.
+
+    Raises:
+        LogError: `LOG_DAMAGED`: it is not what was written.
+    """
+    every = offsets(payload, header, base)
+    low, high = np.searchsorted(every, [start, end]).tolist()
+    packed = memoryview(payload)[(12 if header.has_gaps else 8) * header.records :]
+    try:
+        keys, values, raw = _part_decoder.decode(packed)
+        if {len(keys), len(values), len(keys if raw is None else raw)} != {header.records}:
+            raise ValueError(f"{len(keys)} keys and {len(values)} values for {header.records} records")
+        headers = [_headers_decoder.decode(each) for each in raw[low:high]] if raw is not None else []
+    except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
+        raise where.damaged(base, f"its content cannot be decoded ({error})") from error
+    times = timestamps(payload, header)[low:high]
+    return Rows(every[low:high], times, keys[low:high], values[low:high], headers if any(headers) else None)
 
 
 def _ascends(offsets: Int64Array, base: int, span: int) -> bool:

@@ -9,7 +9,17 @@ import numpy as np
 
 from hayase.core.errors import LogError, SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import BlobHeader, BlobLocation, Payload, Rows, decode, joined, read_header, unpack
+from hayase.log.embedded.blob import (
+    BlobHeader,
+    BlobLocation,
+    Payload,
+    Rows,
+    decode,
+    decode_part,
+    joined,
+    read_header,
+    unpack,
+)
 from hayase.log.embedded.part_reader import PartReader
 from hayase.log.embedded.remote_files import PartGoneError
 from hayase.log.embedded.store import LogStore
@@ -18,6 +28,8 @@ from hayase.log.protocol import RecordBatch
 
 _BATCH_RECORDS = 65_536
 _BATCH_BYTES = 16 << 20
+_FEW = 8
+"""A blob is decoded in part where less than one in so many of its records is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class EmbeddedReader:
         # The blob that the end of a range cut, decoded: the next range most likely begins in it. Compaction that
         # changes a blob changes its header.
         self._cut: tuple[tuple[bytes, int, BlobHeader], Rows] | None = None
+        # The last blob of which a few records were read: at the second time it is decoded as a whole.
+        self._read_in_part: tuple[bytes, int, BlobHeader] | None = None
         self._parts = PartReader()
         # Partitions whose gaps are those of log compaction, as of a revision.
         self._compacted: set[tuple[bytes, int]] = set()
@@ -128,6 +142,8 @@ class EmbeddedReader:
     def _batch(
         self, partition: TopicPartition, where: BlobLocation, taken: list[_Packed], start: int, end: int
     ) -> RecordBatch:
+        if len(taken) == 1 and (few := self._few(where, taken[0], start, end)) is not None:
+            return _fetched(partition, few)
         decoded = [
             packed.content
             if isinstance(packed.content, Rows)
@@ -141,6 +157,15 @@ class EmbeddedReader:
             return batch
         low, high = np.searchsorted(batch.offsets, [start, end]).tolist()
         return _sliced(batch, slice(low, high))
+
+    def _few(self, where: BlobLocation, packed: _Packed, start: int, end: int) -> Rows | None:
+        """The rows that are asked for, if they are few of a large blob that was not asked for just before."""
+        asked = min(end, packed.end) - max(start, packed.base)
+        this = where.key, packed.base, packed.header
+        if isinstance(packed.content, Rows) or asked * _FEW > packed.header.records or self._read_in_part == this:
+            return None
+        self._read_in_part = this
+        return decode_part(packed.content, packed.header, where, packed.base, start, end)
 
 
 def _first_gap(start: int, end: int, covered: list[tuple[int, int]]) -> tuple[int, int] | None:
