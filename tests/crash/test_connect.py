@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.budget import examples
 
@@ -24,8 +25,8 @@ _KILLS = 4
 
 
 @contextlib.contextmanager
-def worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.crash.connect_under_test", str(folder)]
+def worker(folder: Path, slots: int = 0) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.crash.connect_under_test", str(folder), str(slots)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
@@ -73,4 +74,47 @@ def test_each_line_comes_once_whenever_the_worker_is_killed(tmp_path: Path, seed
             time.sleep(0.1)
         time.sleep(0.5)
         assert rows(tmp_path) == wanted
+    assert published(tmp_path) == wanted
+
+
+def processes_of_spark(worker: int) -> tuple[int, list[int]]:
+    """The JVM of a worker, and the processes of its slots."""
+    (jvm,) = [each for each in psutil.Process(worker).children() if "java" in each.name()]
+    daemons = [each for each in jvm.children() if "hayase.runtime.worker.daemon" in each.cmdline()]
+    return jvm.pid, [slot.pid for daemon in daemons for slot in daemon.children()]
+
+
+@pytest.mark.crash
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_line_comes_once_whenever_slots_of_spark_or_its_jvm_are_killed(tmp_path: Path) -> None:
+    chosen = random.Random(5)
+    written = 0
+
+    def write(lines: int) -> None:
+        nonlocal written
+        with (tmp_path / "lines.txt").open("a") as file:
+            file.writelines(f"line {number}\n" for number in range(written, written + lines))
+        written += lines
+
+    def wait_for_rows(count: int) -> None:
+        deadline = time.monotonic() + 180
+        while len(rows(tmp_path)) < count:
+            assert time.monotonic() < deadline, f"{len(rows(tmp_path))} of {count} rows"
+            time.sleep(0.1)
+
+    with worker(tmp_path, slots=2) as process:
+        for kill in range(8):
+            write(10)
+            wait_for_rows(written)
+            jvm, slots = processes_of_spark(process.pid)
+            for _ in range(chosen.randint(1, 10)):
+                write(3)
+                time.sleep(chosen.random() * 0.05)
+            os.kill(jvm if kill == 4 else chosen.choice(slots), signal.SIGKILL)
+        wait_for_rows(written)
+        time.sleep(1)
+    wanted = [f"line {number}" for number in range(written)]
+    assert rows(tmp_path) == wanted
     assert published(tmp_path) == wanted

@@ -1,0 +1,175 @@
+"""Tasks in slots, which are processes of their own: killed, late, replaced; each line comes once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hayase.connect.config.references import ReferencePolicy
+from hayase.connect.config.worker_config import WorkerConfig
+from hayase.connect.herder.environment import WorkerEnvironment
+from hayase.connect.herder.herder import Herder
+from hayase.connect.herder.states import TargetState
+from hayase.connect.plugins import Plugins
+from hayase.connect.slots import pool
+from hayase.core.records import TopicPartition
+from hayase.core.time import SystemClock
+from hayase.log.protocol import Log, LogConfig
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.span_protocol import SpanListener
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
+
+_SLOT = """
+import sys
+from hayase.connect.slots.slot import run_slot
+from hayase.runtime.wire.span_protocol import connect
+run_slot(connect(sys.argv[1]), int(sys.argv[2]))
+"""
+
+
+class Worker:
+    """A herder whose tasks run in slots, and the processes of these."""
+
+    def __init__(self, log: Log, folder: Path, slots: int) -> None:
+        self.log, self.folder = log, folder
+        listener = SpanListener(RunEndpoints("", str(folder)), slots)
+        self.address = listener.address
+        self.pool = pool.SlotPool(listener, slots)
+        config_of_log = LogConfig("embedded", str(folder / "log"), {"fsync": "false", "cleaner.interval.ms": "0"})
+        config = WorkerConfig({"group.id": "w", "value.converter": "StringConverter"})
+        plugins = Plugins(entry_points=False)
+        env = WorkerEnvironment(config, plugins, ReferencePolicy(), config_of_log, log, "a", SystemClock())
+        self.herder = Herder(env, self.pool)
+        self.herder.start()
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def slot(self, number: int) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", _SLOT, self.address, str(number)])
+        self.processes.append(process)
+        return process
+
+    def lines(self, name: str) -> Path:
+        file = self.folder / f"{name}.txt"
+        file.touch()
+        props = {"name": name, "connector.class": "FileStreamSource", "file": str(file), "topic": name}
+        self.herder.create({**props, "batch.size": "3"})
+        return file
+
+    def states(self, name: str) -> list[str]:
+        return [str(status.state) for _, status in sorted(self.herder.runner(name).task_statuses.items())]
+
+    def published(self, topic: str) -> list[str]:
+        where = TopicPartition(topic, 0)
+        if topic not in self.log.describe([topic]):
+            return []
+        batches = self.log.reader().fetch(where, 0, self.log.end_offsets([where])[where])
+        return [(value or b"").decode() for batch in batches for value in batch.values]
+
+    def generations(self) -> dict[str, int]:
+        """The generation of the first task of each connector: one that was started again has a later one."""
+        names = self.herder.connectors()
+        return {name: self.herder.runner(name)._specs[0].generation for name in names}
+
+    def process_of(self, task: str) -> int:
+        (slot,) = [number for number, tasks in self.pool.tasks().items() if task in tasks]
+        return self.pool.processes()[slot]
+
+    def close(self) -> None:
+        self.herder.close()
+        self.pool.close()
+        for process in self.processes:
+            process.wait(20)
+
+
+@pytest.fixture
+def worker(log: Log, tmp_path: Path) -> Iterator[Worker]:
+    made = Worker(log, tmp_path, 2)
+    yield made
+    made.close()
+
+
+def wait(found: Callable[[], object], wanted: object) -> None:
+    deadline = time.monotonic() + 60
+    while (last := found()) != wanted:
+        assert time.monotonic() < deadline, last
+        time.sleep(0.05)
+
+
+def test_tasks_of_a_slot_that_is_killed_start_in_another_and_each_line_comes_once(worker: Worker) -> None:
+    worker.slot(0)
+    worker.slot(1)
+    files = {name: worker.lines(name) for name in ("one", "two")}
+    wait(lambda: sorted(map(len, worker.pool.tasks().values())), [1, 1])
+    for name, file in files.items():
+        file.write_text("".join(f"line {number}\n" for number in range(20)))
+        wait(lambda name=name: len(worker.published(name)) > 3, True)
+    kept = worker.process_of("two-0")
+    os.kill(worker.process_of("one-0"), signal.SIGKILL)
+    for file in files.values():
+        with file.open("a") as more:
+            more.writelines(f"line {number}\n" for number in range(20, 40))
+    wanted = [f"line {number}" for number in range(40)]
+    for name in files:
+        wait(lambda name=name: worker.published(name), wanted)
+        wait(lambda name=name: worker.states(name), ["RUNNING"])
+    assert worker.process_of("one-0") == worker.process_of("two-0") == kept
+
+
+def test_a_slot_that_comes_late_gets_tasks_of_the_full_one_and_the_others_go_on(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(pool, "_QUIET_S", 0.5)
+    worker.slot(0)
+    for name in ("a", "b", "c"):
+        worker.lines(name)
+        wait(lambda name=name: worker.states(name), ["RUNNING"])
+    before = worker.generations()
+    assert [len(tasks) for tasks in worker.pool.tasks().values()] == [3]
+    worker.slot(1)
+    wait(lambda: sorted(map(len, worker.pool.tasks().values())), [1, 2])
+    for name in ("a", "b", "c"):
+        wait(lambda name=name: worker.states(name), ["RUNNING"])
+    (moved,) = worker.pool.tasks()[1]
+    after = worker.generations()
+    assert [f"{name}-0" for name in before if after[name] != before[name]] == [moved]
+
+
+def test_a_failure_in_a_slot_is_told_with_its_reason_and_a_restart_goes_on(worker: Worker) -> None:
+    worker.slot(0)
+    worker.slot(1)
+    file = worker.lines("lines")
+    file.write_text("one\n")
+    wait(lambda: worker.published("lines"), ["one"])
+    file.write_text("")  # shorter than what was read
+    worker.herder.restart("lines", include_tasks=True, only_failed=False)
+    wait(lambda: worker.states("lines"), ["FAILED"])
+    failure = worker.herder.runner("lines").failure()
+    assert failure is not None and "it was replaced" in failure.trace and "it was replaced" in str(failure.error)
+    file.write_text("one\ntwo\n")
+    worker.herder.restart("lines", include_tasks=True, only_failed=True)
+    wait(lambda: worker.published("lines"), ["one", "two"])
+
+
+def test_tasks_are_paused_stopped_and_wait_where_there_is_no_slot(worker: Worker) -> None:
+    file = worker.lines("lines")
+    file.write_text("one\n")
+    wait(lambda: worker.states("lines"), ["UNASSIGNED"])
+    worker.herder.set_target("lines", TargetState.PAUSED)
+    worker.slot(0)
+    worker.slot(1)
+    wait(lambda: worker.states("lines"), ["PAUSED"])
+    assert worker.published("lines") == []
+    worker.herder.set_target("lines", TargetState.STARTED)
+    wait(lambda: worker.published("lines"), ["one"])
+    worker.herder.set_target("lines", TargetState.STOPPED)
+    wait(lambda: [len(tasks) for tasks in worker.pool.tasks().values()], [0, 0])
+    wait(lambda: str(worker.herder.runner("lines").status.state), "STOPPED")
