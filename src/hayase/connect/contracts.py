@@ -256,6 +256,13 @@ class SourceTaskContext(Protocol):
         """
         ...
 
+    def advertise(self, url: str) -> None:
+        """Say where the task takes requests: the worker forwards those to `/webhooks/CONNECTOR` there.
+
+        A host `0.0.0.0` or `::` stands for an address of the task's machine.
+        """
+        ...
+
 
 class Task(Versioned, ABC):
     """A part of a connector's work, in one thread."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from hayase.connect.config.references import ReferencePolicy
@@ -141,6 +142,21 @@ def test_a_slot_that_comes_late_gets_tasks_of_the_full_one_and_the_others_go_on(
     (moved,) = worker.pool.tasks()[1]
     after = worker.generations()
     assert [f"{name}-0" for name in before if after[name] != before[name]] == [moved]
+
+
+def test_a_task_that_takes_requests_is_found_where_it_runs_after_its_slot_was_killed(worker: Worker) -> None:
+    worker.slot(0)
+    worker.slot(1)
+    worker.herder.create({"name": "hook", "connector.class": "WebhookSource", "topic": "hooks"})
+    runner = worker.herder.runner("hook")
+    wait(lambda: runner.address() is not None, True)
+    first = runner.address()
+    assert first is not None and httpx2.post(first, content="1").status_code == 200
+    os.kill(worker.process_of("hook-0"), signal.SIGKILL)
+    wait(lambda: runner.address() not in (None, first), True)
+    second = runner.address()
+    assert second is not None and httpx2.post(second, content="2").status_code == 200
+    assert worker.published("hooks") == ["1", "2"]
 
 
 def test_a_failure_in_a_slot_is_told_with_its_reason_and_a_restart_goes_on(worker: Worker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -102,6 +103,7 @@ class ConnectorRunner:
         self._resolved: dict[str, str] = {}
         self._running_props: dict[str, str] | None = None
         self._tasks: dict[int, RunningTask] = {}
+        self._addresses: dict[int, str] = {}
         self._specs: dict[int, TaskSpec] = {}
         self._partitions: list[SinkPartition] = []
         self._stale = False
@@ -198,6 +200,10 @@ class ConnectorRunner:
                 thread = self._tasks.get(task)
                 return Failure(task, status.trace or "", None if thread is None else thread.error)
         return None
+
+    def address(self) -> str | None:
+        """Where a task takes requests; `None` if none does."""
+        return next(iter(dict(self._addresses).values()), None)
 
     def metrics(self) -> dict[int, dict[str, float]]:
         """Metrics of each task."""
@@ -348,15 +354,23 @@ class ConnectorRunner:
 
     def _start_task(self, task: int) -> None:
         spec = self._specs[task]
+        generation = spec.generation
+        spec = dataclasses.replace(spec, advertised=lambda url: self._advertised(task, generation, url))
+        self._addresses.pop(task, None)
         self._set_task_status(task, State.UNASSIGNED)
         running = self._host.new_task(
             self._env,
             spec,
             lambda state, trace: self._set_task_status(task, state, trace),
-            lambda: self._task_lost(task, spec.generation),
+            lambda: self._task_lost(task, generation),
         )
         self._tasks[task] = running
         running.start(paused=self.stored.target is TargetState.PAUSED)
+
+    def _advertised(self, task: int, generation: int, url: str) -> None:
+        spec = self._specs.get(task)
+        if spec is not None and spec.generation == generation:
+            self._addresses[task] = url
 
     def _task_lost(self, task: int, generation: int) -> None:
         """Start a task again that ran in this generation; one of a later generation goes on."""
@@ -384,6 +398,8 @@ class ConnectorRunner:
         self._stop_threads(threads)
 
     def _stop_threads(self, threads: Mapping[int, RunningTask]) -> None:
+        for task in threads:
+            self._addresses.pop(task, None)
         for thread in threads.values():
             thread.request_stop()
         deadline = time.monotonic() + self._env.config.int("task.shutdown.graceful.timeout.ms") / 1000

@@ -308,6 +308,14 @@ class Herder:
         """
         return send_signal(self.env, name, self.runner(name).stored.props, kind, data)
 
+    # requests that connectors take
+
+    def checks_signatures(self, name: str) -> bool:
+        """Whether a connector refuses requests that are not signed (`hmac.secret`)."""
+        with self._lock:
+            runner = self._runners.get(name)
+        return runner is not None and bool(runner.stored.props.get("hmac.secret"))
+
     # topics
 
     def topics(self, name: str) -> Json:

@@ -42,11 +42,11 @@ def _definition() -> ConfigDef:
         )
         .define(
             "webhook.host", ConfigType.STRING, "127.0.0.1", non_empty, Importance.MEDIUM,
-            "Address on which the connector listens.",
+            "Address on which the connector listens. On a cluster 0.0.0.0, so that the worker reaches it.",
         )
         .define(
-            "webhook.port", ConfigType.INT, validator=between(0, 65_535), importance=Importance.HIGH,
-            documentation="Port on which the connector listens; 0: any that is free.",
+            "webhook.port", ConfigType.INT, 0, between(0, 65_535), Importance.MEDIUM,
+            "Port on which the connector listens; 0: any that is free, as the worker forwards /webhooks/NAME to it.",
         )
         .define(
             "webhook.path", ConfigType.STRING, "/", matching("/.*", "a path begins with /"), Importance.MEDIUM,
@@ -147,6 +147,7 @@ class WebhookSourceTask(SourceTask):
         app = Starlette(routes=[Route(config.string("webhook.path"), self._receive, methods=["POST", "PUT"])])
         self._server = AsgiThread(_bound(config), f"webhook-{self.context.connector}")
         self._server.start(app)
+        self.context.advertise(self.url)
 
     @property
     def url(self) -> str:

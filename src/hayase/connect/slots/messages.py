@@ -99,6 +99,13 @@ class TopicUsed(msgspec.Struct, frozen=True, tag="topic"):
     topic: str
 
 
+class TaskAddress(msgspec.Struct, frozen=True, tag="address"):
+    """A task takes requests at a URL."""
+
+    run: int
+    url: str
+
+
 class TaskProgress(msgspec.Struct, frozen=True, tag="progress"):
     """How far a task is; sent a few times a second."""
 
@@ -122,4 +129,4 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="ended"):
     condition: str
 
 
-SlotReport = TaskState | TopicUsed | TaskProgress | TaskEnded
+SlotReport = TaskState | TopicUsed | TaskAddress | TaskProgress | TaskEnded

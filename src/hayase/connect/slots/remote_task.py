@@ -22,6 +22,7 @@ from hayase.connect.slots.messages import (
     SlotRequest,
     StartTask,
     StopTask,
+    TaskAddress,
     TaskEnded,
     TaskProgress,
     TaskState,
@@ -152,7 +153,7 @@ class RemoteTask:
             if self._over.is_set():
                 return
             self._send = send
-            spec = pickle.dumps(dataclasses.replace(self._spec, topic_used=_ignored))
+            spec = pickle.dumps(dataclasses.replace(self._spec, topic_used=_ignored, advertised=_ignored))
             send(StartTask(self.run, spec, self._paused))
 
     def take(self, report: SlotReport) -> None:
@@ -164,6 +165,8 @@ class RemoteTask:
                 self._report(State(report.state), report.trace)
             case TopicUsed():
                 self._spec.topic_used(report.topic)
+            case TaskAddress():
+                self._spec.advertised(report.url)
             case TaskProgress():
                 self._progress = report
             case TaskEnded():
@@ -191,5 +194,5 @@ class RemoteTask:
             self._send(request)
 
 
-def _ignored(topic: str) -> None:
-    """Stands for the callback, which stays with the worker."""
+def _ignored(_: str) -> None:
+    """Stands for a callback, which stays with the worker."""

@@ -7,10 +7,12 @@ import dataclasses
 import logging
 import os
 import pickle
+import socket
 import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -33,6 +35,7 @@ from hayase.connect.slots.messages import (
     SlotSetup,
     StartTask,
     StopTask,
+    TaskAddress,
     TaskEnded,
     TaskProgress,
     TaskState,
@@ -124,7 +127,11 @@ class _Slot:
             self._send(TaskState(run, str(State.FAILED), trace))
             self._send(TaskEnded(run, trace, "TASK_NOT_MADE"))
             return
-        spec = dataclasses.replace(spec, topic_used=lambda topic: self._send(TopicUsed(run, topic)))
+        spec = dataclasses.replace(
+            spec,
+            topic_used=lambda topic: self._send(TopicUsed(run, topic)),
+            advertised=lambda url: self._send(TaskAddress(run, _reachable(url, self._connection))),
+        )
         env = self._env
         task = TaskThread(
             f"task-{spec.connector}-{spec.task}",
@@ -163,3 +170,14 @@ class _Slot:
         for task in tasks:
             if not task.join(max(0.0, deadline - time.monotonic())):
                 task.abandon()
+
+
+def _reachable(url: str, connection: Connection) -> str:
+    """A URL by which the worker reaches a task of this process: with the address by which this reaches the worker."""
+    parts = urlsplit(url)
+    with socket.socket(fileno=os.dup(connection.fileno())) as opened:
+        if parts.hostname not in ("0.0.0.0", "::") or opened.family == socket.AF_UNIX:
+            return url
+        host = str(opened.getsockname()[0])
+    shown = f"[{host}]" if ":" in host else host
+    return urlunsplit(parts._replace(netloc=f"{shown}:{parts.port}"))
