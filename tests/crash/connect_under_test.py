@@ -1,10 +1,11 @@
 """A worker that a crash test kills: lines of a file into a topic, and from there into an SQLite database.
 
-Its tasks run in threads, or with a second argument in so many slots of Spark.
+Its tasks run in threads, or with a second argument in so many slots of Spark, which has the settings of the third.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from hayase.log.protocol import LogConfig
 from hayase.runtime.driver.connector_job import ConnectorJob
 
 
-def main(folder: Path, slots: int) -> None:
+def main(folder: Path, slots: int, spark: dict[str, str]) -> None:
     """Run until killed."""
     props = {"group.id": "w", "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
     source = {"connector.class": "FileStreamSource", "topic": "lines", "exactly.once.support": "required"}
@@ -24,7 +25,7 @@ def main(folder: Path, slots: int) -> None:
     with ExitStack() as stack:
         host = None
         if slots:
-            job = ConnectorJob("crash-test", folder / "spark", {}, slots, log_level="WARNING")
+            job = ConnectorJob("crash-test", folder / "spark", spark, slots, log_level="WARNING")
             stack.callback(job.close)
             job.start()
             host = job.pool
@@ -36,4 +37,4 @@ def main(folder: Path, slots: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]))
