@@ -124,6 +124,28 @@ def test_tasks_of_a_slot_that_is_killed_start_in_another_and_each_line_comes_onc
     assert worker.process_of("one-0") == worker.process_of("two-0") == kept
 
 
+def test_tasks_of_a_slot_that_is_frozen_start_in_another_and_it_writes_nothing_when_it_wakes(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.slot(0)
+    worker.slot(1)
+    file = worker.lines("lines")
+    file.write_text("".join(f"line {number}\n" for number in range(10)))
+    wait(lambda: len(worker.published("lines")) > 3, True)
+    frozen = worker.process_of("lines-0")
+    os.kill(frozen, signal.SIGSTOP)
+    monkeypatch.setattr(pool, "_SILENT_S", 3.0)
+    with file.open("a") as more:
+        more.writelines(f"line {number}\n" for number in range(10, 30))
+    wanted = [f"line {number}" for number in range(30)]
+    wait(lambda: worker.published("lines"), wanted)
+    assert worker.process_of("lines-0") != frozen
+    os.kill(frozen, signal.SIGCONT)
+    (process,) = [each for each in worker.processes if each.pid == frozen]
+    assert process.wait(30) == 1  # so that Spark starts it again
+    assert worker.published("lines") == wanted
+
+
 def test_a_slot_that_comes_late_gets_tasks_of_the_full_one_and_the_others_go_on(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,4 +129,8 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="ended"):
     condition: str
 
 
-SlotReport = TaskState | TopicUsed | TaskAddress | TaskProgress | TaskEnded
+class SlotAlive(msgspec.Struct, frozen=True, tag="alive"):
+    """The slot is at work, whether it has tasks or not; sent a few times a second."""
+
+
+SlotReport = SlotAlive | TaskState | TopicUsed | TaskAddress | TaskProgress | TaskEnded

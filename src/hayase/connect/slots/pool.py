@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -16,13 +18,25 @@ import msgspec
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.task_host import Report
 from hayase.connect.herder.task_loops import TaskSpec
-from hayase.connect.slots.messages import WORKER_ENDED, JoinWorker, SlotReport, SlotRequest, SlotSetup, TaskEnded
+from hayase.connect.slots.messages import (
+    WORKER_ENDED,
+    JoinWorker,
+    SlotAlive,
+    SlotReport,
+    SlotRequest,
+    SlotSetup,
+    TaskEnded,
+)
 from hayase.connect.slots.remote_task import RemoteTask
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.1
+_MOVE_S = 30.0
+"""How long a task that moves is waited for before the next one may move."""
 _PATIENCE_S = 5.0
 """How long tasks wait for slots that are still to come, so that those there first do not get all of them."""
+_SILENT_S = 30.0
+"""How long a slot may say nothing, as one that is frozen, before its tasks start elsewhere."""
 _QUIET_S = 5.0
 """How long slots must have been the same before tasks are moved."""
 
@@ -63,6 +77,7 @@ class SlotPool:
         self._waiting: list[RemoteTask] = []
         self._setup: SlotSetup | None = None
         self._changed_s = time.monotonic()
+        self._moving: tuple[str, float] | None = None
         self._closing = threading.Event()
         self._set_up = threading.Event()
         for target in (self._accept, self._look):
@@ -153,7 +168,7 @@ class SlotPool:
             self._slots[slot.number] = slot
             self._changed_s = time.monotonic()
         if before is not None:
-            before.end()
+            before.disconnect()
             before.lose_tasks()
 
     def _remove(self, slot: _ConnectedSlot) -> None:
@@ -169,8 +184,12 @@ class SlotPool:
     def _look(self) -> None:
         while not self._closing.wait(_LOOK_S):
             with self._lock:
+                silent = [slot for slot in self._slots.values() if slot.silent_s() > _SILENT_S]
                 given = self._assigned()
                 move = None if given or self._waiting else self._to_move()
+            for slot in silent:
+                _LOG.warning("slot %d has said nothing for %g s; its tasks start elsewhere", slot.number, _SILENT_S)
+                slot.disconnect()
             for task, slot in given:
                 slot.give(task)
             if move is not None:
@@ -186,18 +205,24 @@ class SlotPool:
         for task in waiting:
             slot = min(self._slots.values(), key=lambda each: (len(each.tasks), each.number))
             slot.tasks[task.run] = task
+            if self._moving is not None and self._moving[0] == task.name:
+                self._moving = None
             given.append((task, slot))
         return given
 
     def _to_move(self) -> RemoteTask | None:
         """A task of the fullest slot, if there is one that has two fewer."""
-        if not self._slots or time.monotonic() - self._changed_s < _QUIET_S:
+        now_s = time.monotonic()
+        if not self._slots or now_s - self._changed_s < _QUIET_S:
+            return None
+        if self._moving is not None and now_s - self._moving[1] < _MOVE_S:  # it is between two slots
             return None
         by_load = sorted(self._slots.values(), key=lambda each: (len(each.tasks), each.number))
         if len(by_load[-1].tasks) - len(by_load[0].tasks) < 2:
             return None
-        tasks = list(by_load[-1].tasks.values())
-        return None if any(task.moving for slot in by_load for task in slot.tasks.values()) else tasks[-1]
+        task = list(by_load[-1].tasks.values())[-1]
+        self._moving = task.name, now_s
+        return task
 
 
 class _ConnectedSlot:
@@ -208,6 +233,7 @@ class _ConnectedSlot:
         self.process = join.process
         self.tasks: dict[int, RemoteTask] = {}
         self.gone = False
+        self._heard_s = time.monotonic()
         self._connection = connection
         self._sending = threading.Lock()
 
@@ -221,6 +247,9 @@ class _ConnectedSlot:
 
     def take(self, report: SlotReport) -> None:
         """Take in what the slot says."""
+        self._heard_s = time.monotonic()
+        if isinstance(report, SlotAlive):
+            return
         task = self.tasks.get(report.run)
         if task is None:
             return
@@ -233,6 +262,15 @@ class _ConnectedSlot:
         while self.tasks:
             with contextlib.suppress(KeyError):
                 self.tasks.popitem()[1].lose()
+
+    def silent_s(self) -> float:
+        """For how long it has said nothing."""
+        return time.monotonic() - self._heard_s
+
+    def disconnect(self) -> None:
+        """Break the connection: the thread that reads from it sees its end."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as opened:
+            opened.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
         """Let the process return."""

@@ -58,8 +58,6 @@ class RemoteTask:
     ) -> None:
         self.run = run
         self.name = f"{spec.connector}-{spec.task}"
-        self.moving = False
-        """It was asked to start elsewhere."""
         self._spec = spec
         self._report = report
         self._lost = lost
@@ -186,7 +184,6 @@ class RemoteTask:
 
     def move(self) -> None:
         """Have it started again, which brings it to another slot."""
-        self.moving = True
         self._lost()
 
     def _ask(self, request: SlotRequest) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.worker_config import WorkerConfig
+from hayase.connect.exceptions import ConnectError
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.states import State
 from hayase.connect.herder.task_loops import TaskSpec, start_task
@@ -30,6 +31,7 @@ from hayase.connect.slots.messages import (
     JoinWorker,
     PauseTask,
     ResumeTask,
+    SlotAlive,
     SlotReport,
     SlotRequest,
     SlotSetup,
@@ -51,18 +53,21 @@ _PROGRESS_S = 0.25
 
 
 def run_slot(connection: Connection, slot: int) -> None:
-    """Run tasks until the worker ends, or its connection does. All tasks have ended when it returns.
+    """Run tasks until the worker ends. All tasks have ended, or are abandoned, when it returns or raises.
 
     Args:
         connection: to the worker; closed at the end.
         slot: number of the slot.
+
+    Raises:
+        ConnectError: `WORKER_LOST`: the connection broke, or the worker has given the tasks to other slots.
     """
     try:
         connection.send_bytes(msgspec.msgpack.encode(JoinWorker(slot, os.getpid())))
         setup = msgspec.msgpack.decode(connection.recv_bytes(), type=SlotSetup)
-    except (EOFError, OSError):
+    except (EOFError, OSError) as error:
         connection.close()
-        return
+        raise _lost() from error
     config_of_log = LogConfig(setup.log_kind, setup.log_location, setup.log_options)
     config = WorkerConfig(setup.props)
     plugins = Plugins([Path(each).expanduser() for each in config.list("plugin.path")])
@@ -91,8 +96,8 @@ class _Slot:
         try:
             while (data := self._connection.recv_bytes()) != WORKER_ENDED:
                 self._follow(msgspec.msgpack.decode(data, type=SlotRequest))
-        except (EOFError, OSError):
-            _LOG.warning("the worker of this slot is gone; its tasks end, and start elsewhere")
+        except (EOFError, OSError) as error:
+            raise _lost() from error
         finally:
             self._ended.set()
             self._stop_all()
@@ -151,6 +156,7 @@ class _Slot:
 
     def _report_progress(self) -> None:
         while not self._ended.wait(_PROGRESS_S):
+            self._send(SlotAlive())
             for run, task in list(self._tasks.items()):
                 self._send_progress(run, task)
 
@@ -170,6 +176,12 @@ class _Slot:
         for task in tasks:
             if not task.join(max(0.0, deadline - time.monotonic())):
                 task.abandon()
+
+
+def _lost() -> ConnectError:
+    return ConnectError(
+        "WORKER_LOST", "this slot has lost the connection to its worker; its tasks end here, and start in other slots"
+    )
 
 
 def _reachable(url: str, connection: Connection) -> str:
