@@ -4,107 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.unit.connect.slot_worker import SlotWorker, wait
 
-from hayase.connect.config.references import ReferencePolicy
-from hayase.connect.config.worker_config import WorkerConfig
-from hayase.connect.herder.environment import WorkerEnvironment
-from hayase.connect.herder.herder import Herder
 from hayase.connect.herder.states import TargetState
-from hayase.connect.plugins import Plugins
 from hayase.connect.slots import pool
-from hayase.core.records import TopicPartition
-from hayase.core.time import SystemClock
 from hayase.log.protocol import Log, LogConfig
-from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.span_protocol import SpanListener
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
-_SLOT = """
-import sys
-from hayase.connect.slots.slot import run_slot
-from hayase.runtime.wire.span_protocol import connect
-run_slot(connect(sys.argv[1]), int(sys.argv[2]))
-"""
-
-
-class Worker:
-    """A herder whose tasks run in slots, and the processes of these."""
-
-    def __init__(self, log: Log, folder: Path, slots: int) -> None:
-        self.log, self.folder = log, folder
-        listener = SpanListener(RunEndpoints("", str(folder)), slots)
-        self.address = listener.address
-        self.pool = pool.SlotPool(listener, slots)
-        config_of_log = LogConfig("embedded", str(folder / "log"), {"fsync": "false", "cleaner.interval.ms": "0"})
-        config = WorkerConfig({"group.id": "w", "value.converter": "StringConverter"})
-        plugins = Plugins(entry_points=False)
-        env = WorkerEnvironment(config, plugins, ReferencePolicy(), config_of_log, log, "a", SystemClock())
-        self.herder = Herder(env, self.pool)
-        self.herder.start()
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def slot(self, number: int) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", _SLOT, self.address, str(number)])
-        self.processes.append(process)
-        return process
-
-    def lines(self, name: str) -> Path:
-        file = self.folder / f"{name}.txt"
-        file.touch()
-        props = {"name": name, "connector.class": "FileStreamSource", "file": str(file), "topic": name}
-        self.herder.create({**props, "batch.size": "3"})
-        return file
-
-    def states(self, name: str) -> list[str]:
-        return [str(status.state) for _, status in sorted(self.herder.runner(name).task_statuses.items())]
-
-    def published(self, topic: str) -> list[str]:
-        where = TopicPartition(topic, 0)
-        if topic not in self.log.describe([topic]):
-            return []
-        batches = self.log.reader().fetch(where, 0, self.log.end_offsets([where])[where])
-        return [(value or b"").decode() for batch in batches for value in batch.values]
-
-    def generations(self) -> dict[str, int]:
-        """The generation of the first task of each connector: one that was started again has a later one."""
-        names = self.herder.connectors()
-        return {name: self.herder.runner(name)._specs[0].generation for name in names}
-
-    def process_of(self, task: str) -> int:
-        (slot,) = [number for number, tasks in self.pool.tasks().items() if task in tasks]
-        return self.pool.processes()[slot]
-
-    def close(self) -> None:
-        self.herder.close()
-        self.pool.close()
-        for process in self.processes:
-            process.wait(20)
-
 
 @pytest.fixture
-def worker(log: Log, tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(log, tmp_path, 2)
+def worker(log: Log, tmp_path: Path) -> Iterator[SlotWorker]:
+    config_of_log = LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false", "cleaner.interval.ms": "0"})
+    made = SlotWorker(log, config_of_log, tmp_path, 2)
     yield made
     made.close()
 
 
-def wait(found: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + 60
-    while (last := found()) != wanted:
-        assert time.monotonic() < deadline, last
-        time.sleep(0.05)
-
-
-def test_tasks_of_a_slot_that_is_killed_start_in_another_and_each_line_comes_once(worker: Worker) -> None:
+def test_tasks_of_a_slot_that_is_killed_start_in_another_and_each_line_comes_once(worker: SlotWorker) -> None:
     worker.slot(0)
     worker.slot(1)
     files = {name: worker.lines(name) for name in ("one", "two")}
@@ -125,7 +47,7 @@ def test_tasks_of_a_slot_that_is_killed_start_in_another_and_each_line_comes_onc
 
 
 def test_tasks_of_a_slot_that_is_frozen_start_in_another_and_it_writes_nothing_when_it_wakes(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: SlotWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker.slot(0)
     worker.slot(1)
@@ -147,7 +69,7 @@ def test_tasks_of_a_slot_that_is_frozen_start_in_another_and_it_writes_nothing_w
 
 
 def test_a_slot_that_comes_late_gets_tasks_of_the_full_one_and_the_others_go_on(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: SlotWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_PATIENCE_S", 0.2)
     monkeypatch.setattr(pool, "_QUIET_S", 0.5)
@@ -166,7 +88,7 @@ def test_a_slot_that_comes_late_gets_tasks_of_the_full_one_and_the_others_go_on(
     assert [f"{name}-0" for name in before if after[name] != before[name]] == [moved]
 
 
-def test_a_task_that_takes_requests_is_found_where_it_runs_after_its_slot_was_killed(worker: Worker) -> None:
+def test_a_task_that_takes_requests_is_found_where_it_runs_after_its_slot_was_killed(worker: SlotWorker) -> None:
     worker.slot(0)
     worker.slot(1)
     worker.herder.create({"name": "hook", "connector.class": "WebhookSource", "topic": "hooks"})
@@ -181,7 +103,7 @@ def test_a_task_that_takes_requests_is_found_where_it_runs_after_its_slot_was_ki
     assert worker.published("hooks") == ["1", "2"]
 
 
-def test_a_failure_in_a_slot_is_told_with_its_reason_and_a_restart_goes_on(worker: Worker) -> None:
+def test_a_failure_in_a_slot_is_told_with_its_reason_and_a_restart_goes_on(worker: SlotWorker) -> None:
     worker.slot(0)
     worker.slot(1)
     file = worker.lines("lines")
@@ -197,7 +119,7 @@ def test_a_failure_in_a_slot_is_told_with_its_reason_and_a_restart_goes_on(worke
     wait(lambda: worker.published("lines"), ["one", "two"])
 
 
-def test_tasks_are_paused_stopped_and_wait_where_there_is_no_slot(worker: Worker) -> None:
+def test_tasks_are_paused_stopped_and_wait_where_there_is_no_slot(worker: SlotWorker) -> None:
     file = worker.lines("lines")
     file.write_text("one\n")
     wait(lambda: worker.states("lines"), ["UNASSIGNED"])
