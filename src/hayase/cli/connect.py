@@ -79,6 +79,7 @@ def connect(
         settings["listeners"] = listen
     if plugin_path:
         settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
+    spark = _spark_settings(settings, master, slots)
     of_log = StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)})
     configure_logging(form=of_log.log_format or "text", level=of_log.log_level or "INFO", secrets=of_log.secrets)
     log = log_config(of_log)
@@ -87,7 +88,7 @@ def connect(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     with ExitStack() as stack:
-        host = _spark_slots(stack, settings, of_log, props, master, slots)
+        host = _spark_slots(stack, spark, of_log, props, slots)
         worker = stack.enter_context(ConnectWorker(log, props, host=host))
         for file in files or ():
             connector = read_connector(file)
@@ -97,26 +98,29 @@ def connect(
         ended.wait()
 
 
-def _spark_slots(
-    stack: ExitStack,
-    settings: Mapping[str, object],
-    of_log: StreamsConfig,
-    props: Mapping[str, str],
-    master: str | None,
-    slots: int | None,
-) -> SlotPool | None:
-    """The slots of a Spark job, until the stack is left; `None` if none was asked for.
+def _spark_settings(settings: Mapping[str, object], master: str | None, slots: int | None) -> dict[str, str]:
+    """Settings of Spark; empty if tasks run in threads.
 
     Raises:
         ConfigError: `OPTIONS_EXCLUDE`: `--slots` without a master.
-        HayaseError: Spark does not start.
     """
     spark = {name: str(value) for name, value in settings.items() if name.startswith(_SPARK)}
     if master is not None:
         spark["spark.master"] = master
+    if slots is not None and not spark:
+        raise ConfigError("OPTIONS_EXCLUDE", "--slots is for tasks in Spark: give --master as well")
+    return spark
+
+
+def _spark_slots(
+    stack: ExitStack, spark: Mapping[str, str], of_log: StreamsConfig, props: Mapping[str, str], slots: int | None
+) -> SlotPool | None:
+    """The slots of a Spark job, until the stack is left; `None` without settings of Spark.
+
+    Raises:
+        HayaseError: Spark does not start.
+    """
     if not spark:
-        if slots is not None:
-            raise ConfigError("OPTIONS_EXCLUDE", "--slots is for tasks in Spark: give --master as well")
         return None
     from hayase.connect.config.worker_config import WorkerConfig
     from hayase.runtime.driver.connector_job import ConnectorJob
