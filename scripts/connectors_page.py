@@ -72,12 +72,14 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "413 and 400: the "
             "body; 429: the queue is full; 503: not durable within `answer.timeout.ms`, repeat it. Requests without "
             "a name "
-            "come at least once, since a client that got no answer repeats them."
+            "come at least once, since a client that got no answer repeats them. "
+            "The worker takes the requests at `/webhooks/NAME` of its REST interface, and forwards them to where the "
+            "task runs now: that address stays. While the task moves, a request waits up to 10 s. Where the worker "
+            "asks for passwords, these requests need none if `hmac.secret` is set."
         ),
         {
             "connector.class": "WebhookSource",
             "topic": "orders",
-            "webhook.port": "9090",
             "key.field": "order_id",
             "hmac.secret": "${env:WEBHOOK_SECRET}",
         },

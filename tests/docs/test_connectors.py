@@ -6,12 +6,16 @@ import json
 import re
 import runpy
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
 from hayase.connect.config.references import ReferencePolicy
+from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.connector_validation import ConnectorValidator
+from hayase.connect.herder.herder import Herder
 from hayase.connect.plugins import Plugins
+from hayase.connect.rest.server import rest_app
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "connectors"
@@ -38,6 +42,14 @@ def test_the_example_is_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_connector_has_its_line_in_the_overview() -> None:
     overview = (FOLDER / "README.md").read_text("utf-8")
     assert [name for name in PAGES if f"({name})" not in overview] == []
+
+
+def test_the_page_of_compatibility_has_every_endpoint_of_the_worker() -> None:
+    page = (FOLDER / "compatibility.md").read_text("utf-8")
+    config = WorkerConfig({"listeners": "http://127.0.0.1:0"})
+    guard = rest_app(create_autospec(Herder, instance=True), config, dict)
+    endpoints = [f"{method} {route.path}" for route in guard._app.routes for method in route.methods - {"HEAD"}]
+    assert sorted(re.findall(r"^\| `([A-Z]+ /.*?)` \|", page, re.MULTILINE)) == sorted(endpoints)
 
 
 def test_the_connector_of_the_overview_runs() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sqlite3
 import time
 import uuid
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.connect import connectors
 from tests.unit.connect.connectors import LedgerSink, LedgerTask, NumberSource
+from tests.unit.connect.slot_worker import SlotWorker, wait
 
 from hayase.connect.generations import SupersededError
 from hayase.connect.worker import ConnectWorker
@@ -107,3 +110,26 @@ def test_a_worker_runs_connectors_of_both_kinds_and_goes_on_after_a_restart(
     with ConnectWorker(log, props) as running:
         assert wait_for(60) == [f"line {number}" for number in range(60)], running.herder.status(f"out-{name}")
         assert running.herder.topics(f"in-{name}") == {f"in-{name}": {"topics": [f"lines-{name}"]}}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_task_of_a_slot_that_is_killed_starts_in_another_and_each_line_comes_once(
+    broker: KafkaBroker, log: Log, worker: dict[str, str], tmp_path: Path
+) -> None:
+    name = f"lines-{worker['group.id']}"
+    slots = SlotWorker(log, LogConfig("kafka", broker.bootstrap_servers), tmp_path, 2, worker)
+    try:
+        slots.slot(0)
+        slots.slot(1)
+        file = slots.lines(name)
+        for round_number in range(3):
+            with file.open("a") as more:
+                more.writelines(f"line {number}\n" for number in range(20 * round_number, 20 * round_number + 20))
+            wait(lambda seen=20 * round_number + 3: len(slots.published(name)) > seen, True)
+            killed = slots.process_of(f"{name}-0")
+            os.kill(killed, signal.SIGKILL)
+            slots.slot(next(number for number, process in slots.pool.processes().items() if process == killed))
+        wait(lambda: slots.published(name), [f"line {number}" for number in range(60)])
+    finally:
+        slots.close()

@@ -30,7 +30,13 @@ def connectors_of(topology: Topology, config: StreamsConfig) -> ProgramConnector
         return None
     from hayase.connect.program import ProgramConnectors
 
-    return ProgramConnectors(topology.connectors, _serdes(topology, config), log_config(config), config.application_id)
+    return ProgramConnectors(
+        topology.connectors,
+        _serdes(topology, config),
+        log_config(config),
+        config.application_id,
+        config.repartition_purge_interval_ms,
+    )
 
 
 def _serdes(topology: Topology, config: StreamsConfig) -> Serdes:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -16,7 +19,11 @@ from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
 from hayase.log.config import log_config
 
-_LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format")
+if TYPE_CHECKING:
+    from hayase.connect.slots.pool import SlotPool
+
+_LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format", "state.dir")
+_SPARK = "spark."
 
 
 def connect(
@@ -36,12 +43,25 @@ def connect(
         list[Path] | None,
         typer.Option("--plugin-path", metavar="DIR", help="A folder of connectors in Python; may be repeated."),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="MASTER",
+            help="Run tasks in one Spark job, as local[4] or spark://HOST:PORT, instead of threads of this process.",
+        ),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option("--slots", min=1, help="With --master: processes that run tasks; default: Spark's cores."),
+    ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Run connectors until Ctrl-C or SIGTERM, as a worker of Kafka Connect does: same settings, same REST interface.
 
-    Connectors run in threads of this process and need no Java. They are kept in the topic connect-configs: a worker
+    Connectors run in threads of this process and need no Java; with --master their tasks run in the slots of one Spark
+    job, and those of a slot that is killed start elsewhere. They are kept in the topic connect-configs: a worker
     that starts again goes on with them. A file holds {"name": …, "config": {…}}, or the configuration alone.
 
     For example:
@@ -49,6 +69,8 @@ def connect(
         hayase connect users.json -c group.id=shop
 
         hayase connect -b localhost:9092 --config-file worker.properties --plugin-path connectors/
+
+        hayase connect users.json --master 'local[4]'
     """
     from hayase.connect.worker import ConnectWorker
 
@@ -57,19 +79,62 @@ def connect(
         settings["listeners"] = listen
     if plugin_path:
         settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
+    spark = _spark_settings(settings, master, slots)
     of_log = StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)})
     configure_logging(form=of_log.log_format or "text", level=of_log.log_level or "INFO", secrets=of_log.secrets)
     log = log_config(of_log)
-    props = {name: str(value) for name, value in settings.items() if name not in _LOG_KEYS}
+    props = {name: str(value) for name, value in settings.items() if not _is_of_log_or_spark(name)}
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    with ConnectWorker(log, props) as worker:
+    with ExitStack() as stack:
+        host = _spark_slots(stack, spark, of_log, props, slots)
+        worker = stack.enter_context(ConnectWorker(log, props, host=host))
         for file in files or ():
             connector = read_connector(file)
             worker.herder.put_config(connector["name"], connector)
-        typer.echo(f"connectors run; REST at {', '.join(worker.urls)} (Ctrl-C stops)", err=True)
+        where = "" if host is None else f" in {host.size} slots of Spark"
+        typer.echo(f"connectors run{where}; REST at {', '.join(worker.urls)} (Ctrl-C stops)", err=True)
         ended.wait()
+
+
+def _spark_settings(settings: Mapping[str, object], master: str | None, slots: int | None) -> dict[str, str]:
+    """Settings of Spark; empty if tasks run in threads.
+
+    Raises:
+        ConfigError: `OPTIONS_EXCLUDE`: `--slots` without a master.
+    """
+    spark = {name: str(value) for name, value in settings.items() if name.startswith(_SPARK)}
+    if master is not None:
+        spark["spark.master"] = master
+    if slots is not None and not spark:
+        raise ConfigError("OPTIONS_EXCLUDE", "--slots is for tasks in Spark: give --master as well")
+    return spark
+
+
+def _spark_slots(
+    stack: ExitStack, spark: Mapping[str, str], of_log: StreamsConfig, props: Mapping[str, str], slots: int | None
+) -> SlotPool | None:
+    """The slots of a Spark job, until the stack is left; `None` without settings of Spark.
+
+    Raises:
+        HayaseError: Spark does not start.
+    """
+    if not spark:
+        return None
+    from hayase.connect.config.worker_config import WorkerConfig
+    from hayase.runtime.driver.connector_job import ConnectorJob
+
+    name = f"hayase-connect-{WorkerConfig(props).group}"
+    folder = of_log.state_dir / quote(name, safe="")
+    job = ConnectorJob(name, folder, spark, slots, log_level=of_log.log_level or "INFO")
+    stack.callback(job.close)
+    job.start()
+    return job.pool
+
+
+def _is_of_log_or_spark(name: str) -> bool:
+    return name in _LOG_KEYS or name.startswith(_SPARK)
 
 
 def _of_log(settings: dict[str, object]) -> dict[str, object]:

@@ -266,6 +266,13 @@ class SourceTaskContext(Protocol):
         """The end of each partition of a topic; an absent one has none. From the task's thread."""
         ...
 
+    def advertise(self, url: str) -> None:
+        """Say where the task takes requests: the worker forwards those to `/webhooks/CONNECTOR` there.
+
+        A host `0.0.0.0` or `::` stands for an address of the task's machine.
+        """
+        ...
+
 
 class Task(Versioned, ABC):
     """A part of a connector's work, in one thread."""

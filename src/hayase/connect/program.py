@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,11 @@ from hayase.connect.herder.connector_runner import ConnectorRunner
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.offset_changes import OffsetChanges
 from hayase.connect.herder.stores import NotKept, StoredConnector
+from hayase.connect.herder.task_loops import group_of
 from hayase.connect.plugins import Plugins
 from hayase.connect.program_converters import converter_settings
-from hayase.core.errors import ConfigError, HayaseError, TopologyError
+from hayase.connect.purge import Positions, PurgeThread, purge_written
+from hayase.core.errors import ConfigError, HayaseError, LogError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
@@ -30,6 +33,8 @@ from hayase.topology.nodes import ProgramConnector
 _REST_S = 1.0
 """For how long a source has nothing before it is at its end."""
 _STOP_S = 30.0
+_FLUSH_MS = 60_000
+_LOG = logging.getLogger(__name__)
 _ROUTE = "hayaseTopic"
 Serdes = Mapping[str, tuple[Serde, Serde]]
 
@@ -44,17 +49,25 @@ class ProgramConnectors:
         serdes: of keys and values of these topics.
         log_config: the log.
         application_id: of the application.
+        purge_interval_ms: how often records that sinks have written are deleted from their topics.
 
     Raises:
         TopologyError: `INVALID_CONNECTOR`: a configuration is wrong; all its errors are named, and the line.
     """
 
     def __init__(
-        self, connectors: Sequence[ProgramConnector], serdes: Serdes, log_config: LogConfig, application_id: str
+        self,
+        connectors: Sequence[ProgramConnector],
+        serdes: Serdes,
+        log_config: LogConfig,
+        application_id: str,
+        purge_interval_ms: int,
     ) -> None:
         self._given = {each.name: each for each in connectors}
         self._log_config = log_config
         self._application_id = application_id
+        self._purge_interval_ms = purge_interval_ms
+        self._purge: PurgeThread | None = None
         self._plugins = Plugins()
         self._references = ReferencePolicy(
             (Path("/"),), (Path("/"),), re.compile(".*")
@@ -120,6 +133,7 @@ class ProgramConnectors:
                 "offset.storage.topic": f"{group}-offsets",
                 "offset.storage.partitions": "1",
                 "topic.creation.enable": "false",
+                "offset.flush.interval.ms": str(min(_FLUSH_MS, self._purge_interval_ms)),
             }
             self._log = open_log(self._log_config)
             self._log.prepare_markers(group)
@@ -147,6 +161,19 @@ class ProgramConnectors:
                 runner = ConnectorRunner(name, stored, self._environment(), kept, kept)
                 self._runners[name] = runner
                 runner.start()
+        if not sources and self._purge is None and self._names(source=False):
+            env = self._environment()
+            self._purge = PurgeThread(
+                lambda: env.open_task_log({}), env.close_task_log, self._positions, self._purge_interval_ms
+            )
+
+    def _positions(self) -> Positions:
+        """Where the sinks are that run, by their groups."""
+        return {
+            group_of(name, self._props[name]): runner.positions()
+            for name, runner in dict(self._runners).items()
+            if not self._given[name].source
+        }
 
     def restart_failed(self) -> None:
         """Restart what has failed."""
@@ -186,6 +213,10 @@ class ProgramConnectors:
     def stop(self, *, sources: bool) -> HayaseError | None:
         """Stop the sources, or the sinks; why one could not finish what it had begun, if so."""
         names = [name for name in self._names(source=sources) if name in self._runners]
+        positions = {} if sources else self._positions()
+        if not sources and self._purge is not None:
+            self._purge.close()
+            self._purge = None
         for name in names:
             self._runners[name].close()
         deadline = time.monotonic() + _STOP_S
@@ -195,7 +226,15 @@ class ProgramConnectors:
             runner.join(max(0.0, deadline - time.monotonic()))
             if runner.stop_error is not None:
                 error = error or _failed(self._given[name], None, runner.stop_error, "")
+        if positions:
+            self._purge_once(positions)
         return error
+
+    def _purge_once(self, positions: Positions) -> None:
+        try:
+            purge_written(self._environment().log, positions)
+        except LogError as error:
+            _LOG.warning("topics of connectors were not purged: %s", error)
 
     def close(self) -> None:
         """Stop all, and let go of the log; calling again does nothing."""

@@ -166,6 +166,7 @@ class RepeatableSinkLoop(SinkTaskLoop):
         waiting = self._reader.waiting(self.positions)
         if not waiting:
             self._waiting_since_ms = None
+            self._group_offsets.show(self.positions)
             return False
         now_ms = self._clock.now_ms()
         if self._waiting_since_ms is None:

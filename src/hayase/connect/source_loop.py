@@ -115,6 +115,11 @@ class TaskContext:
     topics: TopicReader | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
+    advertised: Callable[[str], None] = lambda _: None
+
+    def advertise(self, url: str) -> None:
+        """See `SourceTaskContext.advertise`."""
+        self.advertised(url)
 
     def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         """See `SourceTaskContext.publish_offsets`."""

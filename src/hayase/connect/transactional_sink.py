@@ -55,6 +55,13 @@ class TransactionalSinkLoop(SinkTaskLoop):
         shown = self._group_offsets.load(self._partitions)
         self.positions = start_positions(self._log, self._partitions, {**shown, **known}, self._reset)
 
+    def step(self) -> bool:
+        """See `SinkTaskLoop.step`; shows positions also where nothing follows."""
+        anything = super().step()
+        if not anything:
+            self._group_offsets.show(self.positions)
+        return anything
+
     def write(self, ranges: Sequence[SinkRange]) -> None:
         """See `SinkTaskLoop.write`."""
         if not self.bisected(ranges, self._write):

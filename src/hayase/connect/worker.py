@@ -12,6 +12,7 @@ from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.herder import Herder
+from hayase.connect.herder.task_host import TaskHost
 from hayase.connect.plugins import Plugins
 from hayase.connect.rest.server import RestServer, check_tls, rest_app
 from hayase.core.time import Clock, SystemClock
@@ -22,12 +23,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class ConnectWorker:
-    """Runs connectors in threads of this process, without Spark, and answers Kafka Connect's REST interface.
+    """Runs connectors and answers Kafka Connect's REST interface; tasks in threads of this process, without Spark.
 
     Args:
         log_config: the log that connectors read and write.
         props: settings of the worker, under Kafka Connect's names.
         clock: wall clock.
+        host: runs the tasks; default: threads of this process. The caller closes it after the worker.
 
     Example:
         A worker beside a local log:
@@ -36,7 +38,14 @@ class ConnectWorker:
                 worker.herder.create({"name": "lines", "connector.class": "FileStreamSource", ...})
     """
 
-    def __init__(self, log_config: LogConfig, props: Mapping[str, str], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        log_config: LogConfig,
+        props: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        host: TaskHost | None = None,
+    ) -> None:
         self.config = WorkerConfig(props)
         check_tls(self.config)
         self._server = RestServer(self.config)
@@ -53,7 +62,8 @@ class ConnectWorker:
                 self._log,
                 self._worker_id(),
                 clock or SystemClock(),
-            )
+            ),
+            host,
         )
         self._cluster = f"{log_config.kind}:{log_config.location}"
         self._closed = threading.Event()

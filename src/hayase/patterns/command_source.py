@@ -155,6 +155,7 @@ class CommandSourceTask(SourceTask):
             config, self.context.connector, ["", "/{subject}/{type}"], self._receive,
             lambda: self._count_as("requests-refused"),
         )  # fmt: skip
+        self.context.advertise(self.url)
 
     @property
     def url(self) -> str:

@@ -80,7 +80,6 @@ def test_the_configurations_are_accepted(
     name: str, plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert name in CONNECTORS
-    monkeypatch.setenv("SHOP_ORDERS_PORT", "9090")
     monkeypatch.setenv("SHOP_ENRICHED", str(tmp_path))
     policy = ReferencePolicy.from_worker({"config.providers.env.param.allowlist.pattern": "SHOP_.*"})
     infos = ConnectorValidator(plugins, policy).validate(read_connector(EXAMPLE / "connectors" / f"{name}.json"))

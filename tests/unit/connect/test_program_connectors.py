@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from contextlib import closing
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from hayase.compiler.options import configured
 from hayase.connect.program_converters import converter_settings
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, TopologyError
+from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.serde.registry import SchemaRegistry
@@ -38,8 +40,9 @@ def lines_to_upper_case(folder):
     return builder.build()
 
 
-def opened(topology, folder):
-    config = StreamsConfig({"application.id": "shop", "log.dir": str(folder / "log"), "state.dir": str(folder / "s")})
+def opened(topology, folder, **settings):
+    folders = {"log.dir": str(folder / "log"), "state.dir": str(folder / "s")}
+    config = StreamsConfig({"application.id": "shop", **folders, **settings})
     log = open_log(LogConfig("embedded", str(folder / "log")))
     topology = configured(topology, config)
     for topic in topology.internal_topics:
@@ -50,8 +53,6 @@ def opened(topology, folder):
 
 
 def values(folder, topic):
-    from hayase.core.records import TopicPartition
-
     log = open_log(LogConfig("embedded", str(folder / "log")))
     end = log.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
     found = [v for batch in log.reader().fetch(TopicPartition(topic, 0), 0, end) for v in batch.values]
@@ -108,6 +109,54 @@ def test_sinks_are_at_their_end_when_they_have_written_what_was_there(tmp_path):
     connectors.close()
     with sqlite3.connect(tmp_path / "shop.db") as database:
         assert database.execute("SELECT count(*), sum(total) FROM orders_of_today").fetchone() == (100, 250.0)
+
+
+def _to_a_table(folder):
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed.with_(Serdes.string(), ORDERS))
+    table = {"connector.class": "SqliteSink", "connection.path": str(folder / "shop.db"), "auto.create": True}
+    orders.to_connector("orders_of_today", table)
+    return builder.build()
+
+
+def _to_files(folder):
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed.with_(Serdes.string(), ORDERS))
+    files = {"connector.class": "FileSink", "path": str(folder / "files"), "range.interval.ms": 0}
+    orders.to_connector("orders_of_today", files)
+    return builder.build()
+
+
+def _append(log, count):
+    rows = [b'{"id": %d, "total": 2.5}' % number for number in range(count)]
+    with closing(log.writer()) as writer:
+        writer.append([OutputBatch("shop-orders_of_today-to-connector", [b"k"] * count, rows, [0] * count)])
+
+
+@pytest.mark.parametrize("program", [_to_a_table, _to_files])
+def test_records_that_a_sink_has_written_leave_its_topic_and_a_restart_goes_on_behind_them(tmp_path, program):
+    where = TopicPartition("shop-orders_of_today-to-connector", 0)
+    with closing(open_log(LogConfig("embedded", str(tmp_path / "log")))) as log:
+        for end in (10, 20):
+            connectors = opened(program(tmp_path), tmp_path, **{"repartition.purge.interval.ms": 50})
+            _append(log, 10)
+            connectors.start(sources=False)
+            wait_for(lambda end=end: log.start_offsets([where])[where] == end)
+            assert connectors.error() is None
+            connectors.close()
+
+
+def test_records_leave_the_topic_of_a_sink_when_it_stops_before_the_first_purge(tmp_path):
+    where = TopicPartition("shop-orders_of_today-to-connector", 0)
+    connectors = opened(_to_a_table(tmp_path), tmp_path)
+    with closing(open_log(LogConfig("embedded", str(tmp_path / "log")))) as log:
+        _append(log, 10)
+        connectors.start(sources=False)
+        wait_for(connectors.sinks_at_end)
+        connectors.close()
+        assert log.start_offsets([where])[where] == 10
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        assert database.execute("SELECT count(*) FROM orders_of_today").fetchone() == (10,)
 
 
 def test_a_wrong_configuration_is_refused_with_every_error_and_the_line_of_the_program(tmp_path):

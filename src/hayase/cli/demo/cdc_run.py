@@ -35,7 +35,6 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer, have_postgres_binaries
-from hayase.testing.servers import free_ports
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = "hayase-demo-cdc"
 DATABASE = "shop"
 CONNECTORS = ("capture", "orders", "sales", "enriched")
+WEBHOOK = "shop-orders"
 SINKS = {"shop-sales": "sales", "shop-enriched": "enriched-orders"}
 """Sink connectors, and the topics that they read."""
 _CLOSE_TIMEOUT = timedelta(seconds=60)
@@ -149,16 +149,12 @@ def _worker(stack: ExitStack, server: PostgresServer, config: StreamsConfig, fol
     """A worker that runs the connectors, and the URL of its webhook."""
     from hayase.connect.worker import ConnectWorker
 
-    ports = free_ports(1, skip=23)
-    if ports is None:
-        raise ConnectError("NO_FREE_PORT", f"there is no free port on {server.host}: stop what uses them")
     os.environ.update(
         SHOP_DB_HOST=server.host,
         SHOP_DB_PORT=str(server.port),
         SHOP_DB_NAME=DATABASE,
         SHOP_DB_USER=USER,
         SHOP_DB_PASSWORD=PASSWORD,
-        SHOP_ORDERS_PORT=str(ports[0]),
         SHOP_ENRICHED=str(folder / "enriched"),
     )
     props = {
@@ -173,7 +169,7 @@ def _worker(stack: ExitStack, server: PostgresServer, config: StreamsConfig, fol
     for name in CONNECTORS:
         connector = read_connector(example_file(f"cdc/connectors/{name}.json"))
         worker.herder.put_config(connector["name"], connector)
-    return worker, f"http://{server.host}:{ports[0]}/orders"
+    return worker, f"{worker.urls[0]}/webhooks/{WEBHOOK}"
 
 
 def _run_app(app: StreamsApp, worker: ConnectWorker, shop: Shop, log: Log, show: _Show, stop: StopRequest) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -19,10 +20,9 @@ from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.generation_plan import plan_generation, plan_task_restart, task_configs
 from hayase.connect.herder.states import State, Status, TargetState
 from hayase.connect.herder.stores import KeepsStatuses, KeepsTasks, StoredConnector
-from hayase.connect.herder.task_loops import TaskSpec, start_task
-from hayase.connect.herder.task_thread import TaskThread
+from hayase.connect.herder.task_host import RunningTask, TaskHost, ThreadHost
+from hayase.connect.herder.task_loops import TaskSpec
 from hayase.connect.herder.topics_of_sink import sink_partitions
-from hayase.connect.sink_loop import SinkTaskLoop
 from hayase.core.errors import LogError
 
 _LOG = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class ConnectorRunner:
         env: of the worker.
         configs: keeps configurations of tasks.
         statuses: keeps states.
+        host: runs the tasks; default: threads of this process.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class ConnectorRunner:
         env: WorkerEnvironment,
         configs: KeepsTasks,
         statuses: KeepsStatuses,
+        host: TaskHost | None = None,
     ) -> None:
         self.name = name
         self.stored = stored
@@ -88,6 +90,7 @@ class ConnectorRunner:
         self._env = env
         self._configs = configs
         self._statuses = statuses
+        self._host = host or ThreadHost()
         self._generations = Generations(env.log, env.config.group)
         self._generation = 0
         self._error: Exception | None = None
@@ -99,7 +102,8 @@ class ConnectorRunner:
         self._connector: Connector | None = None
         self._resolved: dict[str, str] = {}
         self._running_props: dict[str, str] | None = None
-        self._tasks: dict[int, TaskThread] = {}
+        self._tasks: dict[int, RunningTask] = {}
+        self._addresses: dict[int, str] = {}
         self._specs: dict[int, TaskSpec] = {}
         self._partitions: list[SinkPartition] = []
         self._stale = False
@@ -176,18 +180,15 @@ class ConnectorRunner:
 
     def hurry(self) -> None:
         """Let tasks of a sink write records without waiting for further ones."""
-        for thread in dict(self._tasks).values():
-            if isinstance(thread.loop, SinkTaskLoop):
-                thread.loop.hurry = True
+        for running in dict(self._tasks).values():
+            running.hurry()
 
     def positions(self) -> dict[SinkPartition, int]:
         """The offset behind what a sink has written, of each partition whose task has started."""
-        loops = [thread.loop for thread in dict(self._tasks).values()]
         return {
             partition: offset
-            for loop in loops
-            if isinstance(loop, SinkTaskLoop)
-            for partition, offset in dict(loop.positions).items()
+            for running in dict(self._tasks).values()
+            for partition, offset in running.positions().items()
         }
 
     def failure(self) -> Failure | None:
@@ -199,6 +200,10 @@ class ConnectorRunner:
                 thread = self._tasks.get(task)
                 return Failure(task, status.trace or "", None if thread is None else thread.error)
         return None
+
+    def address(self) -> str | None:
+        """Where a task takes requests; `None` if none does."""
+        return next(iter(dict(self._addresses).values()), None)
 
     def metrics(self) -> dict[int, dict[str, float]]:
         """Metrics of each task."""
@@ -349,14 +354,33 @@ class ConnectorRunner:
 
     def _start_task(self, task: int) -> None:
         spec = self._specs[task]
+        generation = spec.generation
+        spec = dataclasses.replace(spec, advertised=lambda url: self._advertised(task, generation, url))
+        self._addresses.pop(task, None)
         self._set_task_status(task, State.UNASSIGNED)
-        thread = TaskThread(
-            f"task-{self.name}-{task}",
-            lambda sleep: start_task(self._env, spec, sleep),
+        running = self._host.new_task(
+            self._env,
+            spec,
             lambda state, trace: self._set_task_status(task, state, trace),
+            lambda: self._task_lost(task, generation),
         )
-        self._tasks[task] = thread
-        thread.start(paused=self.stored.target is TargetState.PAUSED)
+        self._tasks[task] = running
+        running.start(paused=self.stored.target is TargetState.PAUSED)
+
+    def _advertised(self, task: int, generation: int, url: str) -> None:
+        spec = self._specs.get(task)
+        if spec is not None and spec.generation == generation:
+            self._addresses[task] = url
+
+    def _task_lost(self, task: int, generation: int) -> None:
+        """Start a task again that ran in this generation; one of a later generation goes on."""
+        with self._lock:
+            spec = self._specs.get(task)
+            if spec is None or spec.generation != generation:
+                return
+            self._wishes.restart_tasks.add(task)
+        self._set_task_status(task, State.UNASSIGNED)
+        self._wake.set()
 
     def _restart_task(self, task: int) -> None:
         """Restart one task, in a generation of its own: the others go on."""
@@ -373,7 +397,9 @@ class ConnectorRunner:
         threads, self._tasks = self._tasks, {}
         self._stop_threads(threads)
 
-    def _stop_threads(self, threads: Mapping[int, TaskThread]) -> None:
+    def _stop_threads(self, threads: Mapping[int, RunningTask]) -> None:
+        for task in threads:
+            self._addresses.pop(task, None)
         for thread in threads.values():
             thread.request_stop()
         deadline = time.monotonic() + self._env.config.int("task.shutdown.graceful.timeout.ms") / 1000

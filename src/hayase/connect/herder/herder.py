@@ -25,6 +25,7 @@ from hayase.connect.herder.states import (
     TargetState,
 )
 from hayase.connect.herder.stores import ConfigStore, KeyedTopic, StatusStore, StoredConnector
+from hayase.connect.herder.task_host import TaskHost
 from hayase.connect.plugins import CONNECTOR_TYPES, PluginType
 from hayase.core.errors import ConfigError
 
@@ -38,6 +39,7 @@ class Herder:
 
     Args:
         env: of the worker.
+        host: runs the tasks; default: threads of this process.
 
     Example:
         A herder begins with what the topic of configurations holds:
@@ -49,8 +51,9 @@ class Herder:
             herder.close()
     """
 
-    def __init__(self, env: WorkerEnvironment) -> None:
+    def __init__(self, env: WorkerEnvironment, host: TaskHost | None = None) -> None:
         self.env = env
+        self._host = host
         self.validator = ConnectorValidator(env.plugins, env.references, durable=env.durable)
         self._lock = threading.RLock()
         self._runners: dict[str, ConnectorRunner] = {}
@@ -82,7 +85,7 @@ class Herder:
         self._statuses.close()
 
     def _run(self, name: str, stored: StoredConnector) -> ConnectorRunner:
-        runner = ConnectorRunner(name, stored, self.env, self._configs, self._statuses)
+        runner = ConnectorRunner(name, stored, self.env, self._configs, self._statuses, self._host)
         self._runners[name] = runner
         runner.start()
         return runner
@@ -304,6 +307,14 @@ class Herder:
             BadRequestError: the connector reads no signals from a topic.
         """
         return send_signal(self.env, name, self.runner(name).stored.props, kind, data)
+
+    # requests that connectors take
+
+    def checks_signatures(self, name: str) -> bool:
+        """Whether a connector refuses requests that are not signed (`hmac.secret`)."""
+        with self._lock:
+            runner = self._runners.get(name)
+        return runner is not None and bool(runner.stored.props.get("hmac.secret"))
 
     # topics
 

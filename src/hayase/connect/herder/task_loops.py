@@ -56,6 +56,7 @@ class TaskSpec:
         ranges: of a sink that writes numbered ranges, as well.
         partitions: of a sink.
         topic_used: called with each topic that the task uses.
+        advertised: called with the URL where the task takes requests.
     """
 
     connector: str
@@ -69,6 +70,7 @@ class TaskSpec:
     ranges: Mapping[SinkPartition, RangeRecord] = field(default_factory=dict)
     partitions: tuple[SinkPartition, ...] = ()
     topic_used: Callable[[str], None] = lambda _: None
+    advertised: Callable[[str], None] = lambda _: None
 
 
 class TaskLoop(Protocol):
@@ -156,6 +158,7 @@ def _start_source(
         TaskTransactionContext() if boundary is TransactionBoundary.CONNECTOR else None,
         serialized_json(env.config, config, conversion),
         TopicReader(log),
+        advertised=spec.advertised,
     )
     groups = config.list("topic.creation.groups") if env.config.bool("topic.creation.enable") else []
     props = {name: str(value) for name, value in spec.connector_props.items()}

@@ -8,9 +8,11 @@ import time
 import traceback
 from collections.abc import Callable
 
+from hayase.connect.contracts import SinkPartition
 from hayase.connect.exceptions import RetriableError
 from hayase.connect.herder.states import State
-from hayase.connect.herder.task_loops import StartedTask, TaskLoop
+from hayase.connect.herder.task_loops import StartedTask
+from hayase.connect.sink_loop import SinkTaskLoop
 
 _LOG = logging.getLogger(__name__)
 _IDLE_S = 0.02
@@ -33,14 +35,20 @@ class TaskThread:
         start: makes and starts the task; gets a `sleep` that ends when the thread is to stop. A `RetriableError` of it
             is tried again.
         report: called with every change of state, with a trace.
+        ended: called when everything is let go of.
     """
 
     def __init__(
-        self, name: str, start: Callable[[Sleep], StartedTask], report: Callable[[State, str | None], None]
+        self,
+        name: str,
+        start: Callable[[Sleep], StartedTask],
+        report: Callable[[State, str | None], None],
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.state = State.UNASSIGNED
         self._start = start
         self._report = report
+        self._ended = ended
         self._stop = threading.Event()
         self._paused = threading.Event()
         self.error: Exception | None = None
@@ -87,10 +95,16 @@ class TaskThread:
         since = self._rested_since_s
         return 0.0 if since is None or self._steps < _STEPS_OF_REST else time.monotonic() - since
 
-    @property
-    def loop(self) -> TaskLoop | None:
-        """The loop that is driven; `None` before it has started."""
-        return None if self._started is None else self._started.loop
+    def hurry(self) -> None:
+        """Let a sink write records without waiting for further ones."""
+        loop = None if self._started is None else self._started.loop
+        if isinstance(loop, SinkTaskLoop):
+            loop.hurry = True
+
+    def positions(self) -> dict[SinkPartition, int]:
+        """Of a sink that has started: the offset behind what it has written, of each partition."""
+        loop = None if self._started is None else self._started.loop
+        return dict(loop.positions) if isinstance(loop, SinkTaskLoop) else {}
 
     def metrics(self) -> dict[str, float]:
         """Values by name; none before it has started."""
@@ -122,6 +136,7 @@ class TaskThread:
                 self._change(State.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._close()
+            self._ended()
 
     def _start_patiently(self) -> StartedTask:
         pause_s = _FIRST_PAUSE_S

@@ -30,11 +30,11 @@ def define_listener(definition: ConfigDef) -> ConfigDef:
         definition
         .define(
             "webhook.host", ConfigType.STRING, "127.0.0.1", non_empty, Importance.MEDIUM,
-            "Address on which the connector listens.",
+            "Address on which the connector listens. On a cluster 0.0.0.0, so that the worker reaches it.",
         )
         .define(
-            "webhook.port", ConfigType.INT, validator=between(0, 65_535), importance=Importance.HIGH,
-            documentation="Port on which the connector listens; 0: any that is free.",
+            "webhook.port", ConfigType.INT, 0, between(0, 65_535), Importance.MEDIUM,
+            "Port on which the connector listens; 0: any that is free, as the worker forwards /webhooks/NAME to it.",
         )
         .define(
             "webhook.path", ConfigType.STRING, "/", matching("/.*", "a path begins with /"), Importance.MEDIUM,

@@ -106,6 +106,7 @@ class WebhookSourceTask(SourceTask):
         self._listener = RequestListener(
             config, self.context.connector, [""], self._receive, lambda: self._count_as("requests-refused")
         )
+        self.context.advertise(self.url)
 
     @property
     def url(self) -> str:

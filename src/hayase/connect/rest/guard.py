@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,10 +26,18 @@ class Guard:
         users: passwords by user; empty: all may ask.
         hosts: names by which the interface is reached; empty: any. A web page whose name was turned to point to this
             machine asks under its own name.
+        needs_no_password: whether requests to a path are let in without one.
     """
 
-    def __init__(self, app: ASGIApp, users: Mapping[str, str], hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        users: Mapping[str, str],
+        hosts: Collection[str] = (),
+        needs_no_password: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._app = app
+        self._needs_no_password = needs_no_password
         self._users = {user.encode(): password.encode() for user, password in users.items()}
         self._hosts = frozenset(host.lower() for host in hosts)
 
@@ -40,7 +48,8 @@ class Guard:
             if self._foreign(headers):
                 await error_answer(403, "the request comes from a web page of another origin")(scope, receive, send)
                 return
-            if self._users and not self._known(headers.get("authorization", "")):
+            known = not self._users or self._known(headers.get("authorization", ""))
+            if not known and not self._needs_no_password(scope["path"]):
                 refused = error_answer(401, "User cannot access the resource.")
                 refused.headers["WWW-Authenticate"] = 'Basic realm="connect"'
                 await refused(scope, receive, send)

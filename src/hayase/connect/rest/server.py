@@ -19,6 +19,7 @@ from hayase.connect.rest.guard import Guard, loopback_hosts, read_users
 from hayase.connect.rest.metrics import metrics_route
 from hayase.connect.rest.requests import error_answer
 from hayase.connect.rest.routes import routes
+from hayase.connect.rest.webhooks import Webhooks
 from hayase.core.asgi_thread import AsgiThread, TlsFiles
 from hayase.core.errors import ConfigError
 
@@ -67,8 +68,10 @@ class Listener:
 
 def rest_app(herder: Herder, config: WorkerConfig, root: Callable[[], dict[str, object]]) -> Guard:
     """The application behind the server."""
+    max_bytes = config.int("rest.request.max.bytes")
+    webhooks = Webhooks(herder, max_bytes)
     app = Starlette(
-        routes=[*routes(herder, root, config.int("rest.request.max.bytes")), metrics_route(herder)],
+        routes=[*routes(herder, root, max_bytes), metrics_route(herder), *webhooks.routes()],
         exception_handlers={HTTPException: _http_error},
     )
     app.router.redirect_slashes = False
@@ -81,7 +84,7 @@ def rest_app(herder: Herder, config: WorkerConfig, root: Callable[[], dict[str, 
             "connectors can; set rest.basic.auth.file",
             ", ".join(hosts),
         )
-    return Guard(app, users, names)
+    return Guard(app, users, names, webhooks.checks_signatures)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

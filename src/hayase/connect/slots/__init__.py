@@ -1,0 +1,1 @@
+"""Slots: processes that run tasks of connectors for a worker in another process."""
