@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
+from hayase.core.errors import CheckpointError
+from hayase.log.protocol import LogConfig
+from hayase.runtime.epochs import shared_planner
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.log_relay import socket_folder
@@ -46,3 +51,61 @@ def test_what_cannot_be_opened_has_failed_and_counts_as_released(
     while driver.released() < START and time.monotonic() < deadline:
         time.sleep(0.02)
     assert driver.released() == START and driver.failure()
+
+
+class Loop:
+    """A loop that does nothing."""
+
+    places: ClassVar[dict[str, object]] = {}
+
+    def __init__(self, planner: Any, *_: object, places: object, **__: object) -> None:
+        self.places[planner.app.application_id] = places
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Places:
+    """Assignments; a topology that is called `lost` gets none."""
+
+    def __init__(self) -> None:
+        self.started: list[list[str]] = []
+
+    def place(self, topologies: Mapping[str, object], started: Sequence[str]) -> None:
+        self.started.append(sorted(started))
+        if "lost" in topologies:
+            raise CheckpointError("RUNTIME_CHECKPOINT_MISSING", "gone")
+
+    def of(self, application_id: str) -> dict[str, str]:
+        return {"0-0": application_id}
+
+    def close(self) -> None: ...
+
+
+def test_a_topology_that_gets_no_place_fails_alone(
+    planner: SharedPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(options: Mapping[str, str], _: object) -> tuple[Any, Any]:
+        app = SimpleNamespace(application_id=options["name"], exactly_once=True, log=LogConfig("kafka", "away:1"))
+        return SimpleNamespace(app=app), None
+
+    places = Places()
+    monkeypatch.setattr(planner, "_open", opened)
+    monkeypatch.setattr(planner, "_open_places", lambda _: places)
+    monkeypatch.setattr(shared_planner, "TopologyLoop", Loop)
+    monkeypatch.setattr(shared_planner.PlacedTopology, "of", lambda app: app)
+    listed, drivers = {}, {}
+    for name in ("good", "lost", "other"):
+        control = tmp_path / name
+        control.mkdir()
+        listed[name] = ListedTopology({"name": name, "control": str(control), "digest": "d"}, START, bounded=False)
+        drivers[name] = DriverControl(control)
+    TopologyList(tmp_path / "run").write(listed)
+    deadline = time.monotonic() + WAIT_S
+    while len(Loop.places) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert Loop.places == {"good": {"0-0": "good"}, "other": {"0-0": "other"}}
+    assert "RUNTIME_CHECKPOINT_MISSING" in (drivers["lost"].failure() or "")
+    assert drivers["lost"].released() == START and drivers["good"].failure() is None
+    assert places.started == [["good", "lost", "other"], ["good"], ["lost"], ["other"]]

@@ -140,10 +140,13 @@ class MarkerTopics(ProcessBound):
         """
         return self.last_of({(partition, bundle)}).get((partition, bundle))
 
-    def last_of(self, wanted: Collection[MarkerKey]) -> dict[MarkerKey, Marker]:
-        """As `last`, for several partitions and keys at once; without those that have no marker."""
+    def last_of(self, wanted: Collection[MarkerKey], *, wait: bool = True) -> dict[MarkerKey, Marker]:
+        """As `last`, for several partitions and keys at once; without those that have no marker.
+
+        `wait`: see `Log.markers`.
+        """
         partitions = {partition for partition, _ in wanted}
-        ends = self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=False)
+        ends = self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=not wait)
         found: dict[MarkerKey, bytes] = {}
         starts = {partition: max(0, end - _TAIL) for partition, end in ends.items()}
         while missing := {each for each in wanted if each not in found}:

@@ -71,6 +71,7 @@ class SlotIds:
         self._wall_clock_s = wall_clock_s
         self._admin = KafkaAdmin(config, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
+        self._partition_counts: dict[str, int] = {}  # of markers topics, by application id
 
     def close(self) -> None:
         """Let go of connections."""
@@ -109,7 +110,7 @@ class SlotIds:
         given_back = {each for earlier in assignments.earlier(number) for each in earlier.given_back}
         made = Assignment(number, places, sorted(given_back - wanted.keys()))
         for application_id in set(renewed) & wanted.keys():
-            self._markers.ensure(application_id)
+            self._partition_counts[application_id] = self._markers.ensure(application_id)
         self._make_true(assignments, made, ids, markers_topic(next(iter(wanted))) if wanted else None)
         return made
 
@@ -126,12 +127,33 @@ class SlotIds:
 
         Waits for no open transaction: what was open when a bundle was taken over has ended before.
         """
-        stored = self._markers.stored(application_id, wait=False)
-        moved = next((marker for marker in stored.values() if is_moved(marker)), None)
-        return None if moved is None else msgspec.json.decode(moved.digest, type=Owner)
+        return owner_in(self._markers.stored(application_id, wait=False))
+
+    def own_markers(self, bundles: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, Marker]]:
+        """The markers under the bundles' own keys, of several applications at once; waits as `owner` does.
+
+        Args:
+            bundles: application id → bundle → its place in the plan.
+        """
+        keys = {
+            (partition, bundle): application_id
+            for application_id, positions in bundles.items()
+            for bundle, partition in self._partitions(application_id, positions).items()
+        }
+        found: dict[str, dict[str, Marker]] = {application_id: {} for application_id in bundles}
+        for key, marker in self._markers.last_of(keys, wait=False).items():
+            found[keys[key]][key[1]] = marker
+        return found
 
     def take_over(
-        self, application_id: str, checkpoint_id: str, bundles: Mapping[str, int], owner: Owner, *, always: bool
+        self,
+        application_id: str,
+        checkpoint_id: str,
+        bundles: Mapping[str, int],
+        owner: Owner,
+        known: Mapping[str, Marker],
+        *,
+        always: bool,
     ) -> None:
         """Permanently end processes that publish an application's bundles under ids of their own.
 
@@ -143,11 +165,11 @@ class SlotIds:
             checkpoint_id: of the application.
             bundles: the bundles, and their places in the plan.
             owner: the runtime.
+            known: what `own_markers` gave. Transactions that were open end when the ids are taken; a marker behind one
+                is found then.
             always: also those whose marker says that they are moved: one that gives them back may be at work.
         """
         partitions = self._partitions(application_id, bundles)
-        # Transactions that are open end when the ids are taken; a marker behind one is found then.
-        known = self._markers.stored(application_id, wait=False)
         moved = moved_marker(checkpoint_id, msgspec.json.encode(owner).decode())
         for bundle, partition in partitions.items():
             if not always and _is_moved_by(known.get(bundle), checkpoint_id):
@@ -255,7 +277,9 @@ class SlotIds:
         )  # fmt: skip
 
     def _partitions(self, application_id: str, bundles: Mapping[str, int]) -> dict[str, TopicPartition]:
-        count = self._markers.ensure(application_id)
+        count = self._partition_counts.get(application_id)
+        if count is None:
+            count = self._partition_counts[application_id] = self._markers.ensure(application_id)
         return {
             bundle: self._markers.partition_of(application_id, bundle, count, position)
             for bundle, position in bundles.items()
@@ -263,6 +287,12 @@ class SlotIds:
 
     def _now_ms(self) -> int:
         return int(self._wall_clock_s() * 1000)
+
+
+def owner_in(markers: Mapping[str, Marker]) -> Owner | None:
+    """The runtime that markers of *moved* name; `None` if none is among them."""
+    moved = next((marker for marker in markers.values() if is_moved(marker)), None)
+    return None if moved is None else msgspec.json.decode(moved.digest, type=Owner)
 
 
 def own_id(application_id: str, bundle: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from hayase.log.assignments import Assignment, Assignments, Place
-from hayase.log.kafka.slot_ids import Owner, SlotIds, slot_id
-from hayase.log.protocol import LogConfig
+from hayase.log.kafka.slot_ids import Owner, SlotIds, owner_in, slot_id
+from hayase.log.protocol import LogConfig, Marker
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
 
@@ -79,9 +79,10 @@ class SlotPlaces:
         # A checkpoint that was restored from a copy may not know all ids that are in use: the run's are taken first.
         made = self._ids.assign(self._assignments, wanted, renewed=renewed, ids=self._slot_ids if first else ())
         returned = self._ids.given_back_before(self._assignments, made)
-        for application_id, topology in topologies.items():
-            if application_id in renewed or application_id in returned:
-                self._take_over(application_id, topology, always=application_id in returned)
+        due = {each: topologies[each] for each in sorted((renewed | returned) & topologies.keys())}
+        known = self._ids.own_markers({each: topology.positions for each, topology in due.items()})
+        for application_id, topology in due.items():
+            self._take_over(application_id, topology, known[application_id], always=application_id in returned)
         self._ids.settle(self._assignments, made)
         self._made = made
         _LOG.debug("assignment %d of bundles to slots, for %d topologies", made.number, len(wanted))
@@ -94,12 +95,16 @@ class SlotPlaces:
         """Let go of connections."""
         self._ids.close()
 
-    def _take_over(self, application_id: str, topology: PlacedTopology, *, always: bool) -> None:
-        owner = self._ids.owner(application_id)
+    def _take_over(
+        self, application_id: str, topology: PlacedTopology, known: Mapping[str, Marker], *, always: bool
+    ) -> None:
+        owner = owner_in(known)
         if owner is not None and owner.runtime != self._owner.runtime:
             give_back(self._ids, application_id, owner, self._open_blobs)
             always = True
-        self._ids.take_over(application_id, topology.checkpoint_id, topology.positions, self._owner, always=always)
+        self._ids.take_over(
+            application_id, topology.checkpoint_id, topology.positions, self._owner, known, always=always
+        )
 
 
 def give_back(ids: SlotIds, application_id: str, owner: Owner, open_blobs: Callable[[str], BlobStore]) -> None:
