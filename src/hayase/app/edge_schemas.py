@@ -66,6 +66,8 @@ def unreadable_topics(
     blobs: BlobStore, topology: Topology, compiled: Mapping[str, CompiledSubtopology]
 ) -> frozenset[str]:
     """Internal topics in which this program could not read what the one before has written."""
+    if not topology.internal_topics:
+        return frozenset()
     numbers = numbers_of(blobs.list(_FOLDER), _FOLDER, _DIGITS)
     before = _decoded(blobs, max(numbers)) if numbers else {}
     changed = {topic for topic, _ in _changes(before, _schemas_of(topology, compiled))}

@@ -43,10 +43,12 @@ def draining_program(blobs: BlobStore, log: Log, topics: Collection[str]) -> App
     Returns:
         `None` if nothing is unread in them, or that program cannot be loaded any more.
     """
+    if not topics:
+        return None
     epochs = Epochs(blobs)
     last = max(epochs.recorded(), default=-1)
     record = epochs.record(last)
-    if record is None or not topics:
+    if record is None:
         return None
     is_open = last > epochs.last_done()
     for program in _programs_of(blobs, record):
