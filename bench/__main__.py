@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import chart, epoch, latency, moves, patterns, restore, rivals
+from bench import chart, epoch, latency, moves, patterns, restore, rivals, server
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -37,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if parsed.command == "patterns":
         return _patterns(parsed, console)
+    if parsed.command == "server":
+        return _server(parsed, console)
     if parsed.command == "peers":
         return _peers(parsed, console)
     if parsed.command == "latency":
@@ -103,6 +105,26 @@ def _latency(parsed: argparse.Namespace, console: Console) -> int:
     _make_folder(parsed.json)
     try:
         _write(latency.run(options, console), parsed.json, console)
+    except (RuntimeError, HayaseError) as failure:
+        Console(stderr=True).print(str(failure), markup=False)
+        return 1
+    return 0
+
+
+def _server(parsed: argparse.Namespace, console: Console) -> int:
+    options = server.Options(
+        log=parsed.log,
+        in_process=parsed.in_process,
+        queries=parsed.queries,
+        keys=parsed.keys,
+        rate=parsed.rate,
+        seconds=parsed.seconds,
+        clients=parsed.clients,
+        listeners=parsed.listeners,
+    )
+    _make_folder(parsed.json)
+    try:
+        _write(server.run(options, console), parsed.json, console)
     except (RuntimeError, HayaseError) as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
@@ -205,6 +227,16 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    sql = commands.add_parser("server", help="the SQL server: start, pull queries, scans, push queries, memory")
+    sql.add_argument("--log", choices=("kafka", "embedded"), default="kafka", help="default kafka")
+    sql.add_argument("--in-process", action="store_true", help="queries run in the server's process, without Spark")
+    sql.add_argument("--queries", type=_positive, default=50, help="persistent queries beside (default 50)")
+    sql.add_argument("--keys", type=_positive, default=100_000, help="rows of the table (default 100,000)")
+    sql.add_argument("--rate", type=_positive, default=1_000, help="orders per second meanwhile (default 1,000)")
+    sql.add_argument("--seconds", type=float, default=30.0, help="of look-ups, and of push queries (default 30)")
+    sql.add_argument("--clients", type=_positive, default=4, help="that look up at a time (default 4)")
+    sql.add_argument("--listeners", type=_positive, default=50, help="push queries at a time (default 50)")
+    sql.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
     commands.add_parser("chart", help="draw the chart of the README again, from bench/results")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
     small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
