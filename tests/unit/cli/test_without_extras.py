@@ -78,10 +78,10 @@ def test_the_help_of_all_commands_needs_no_extra() -> None:
 
 
 def test_commands_that_need_an_extra_name_it() -> None:
-    done = _hayase("sql", "server", "connect")
+    done = _hayase("sql", "server", "connect", "demo --shop")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all("pip install 'hayase[server]'" in line for line in lines)
 
 

@@ -168,6 +168,28 @@ def test_a_server_that_is_busy_is_asked_again(log: Log, url: str) -> None:
     assert Server.got == [("out/0/0-2", b'[{"n": 0},{"n": 1},{"n": 2}]')]
 
 
+def test_records_that_were_answered_are_not_sent_again_when_a_later_one_has_to_be(log: Log, url: str) -> None:
+    Server.answers.extend([200, 503] * 3 + [200, 500])
+    with sink(log, url) as connector:
+        for number in range(3, 8):
+            connector.produce("out", None, f'{{"n":{number}}}'.encode())
+        connector.run_to_end()
+    assert [name for name, _ in Server.got] == [f"out/0/{number}" for number in range(8)]
+    assert Server.answers == []
+
+
+def test_the_pauses_of_one_request_do_not_grow_with_those_of_others(log: Log, url: str) -> None:
+    Server.answers.extend([503, 200] * 8 + [503, 503, 503, 200])
+    with sink(log, url) as connector:
+        for number in range(3, 9):
+            connector.produce("out", None, f'{{"n":{number}}}'.encode())
+        connector.start()
+        pauses: list[float] = []
+        vars(connector._tasks[0].loop)["_sleep"] = pauses.append
+        connector.run_to_end()
+    assert pauses == [0.1] * 8 + [0.1, 0.2, 0.4]
+
+
 def test_a_request_that_is_refused_fails_the_task_or_becomes_a_dead_letter(log: Log, url: str) -> None:
     Server.answers.append(422)
     with sink(log, url) as connector, pytest.raises(ConnectError, match="422"):

@@ -18,6 +18,7 @@ from hayase.connect.simple_connector import SimpleConnector
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _SHOWN = 200
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 100, 10_000
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
@@ -100,11 +101,24 @@ class HttpSinkTask(SinkTask):
         if authorization is not None:
             self._headers["Authorization"] = authorization
         self._connection: http.client.HTTPConnection | None = None
+        self._answered: set[str] = set()  # names of requests of a call of `put` that has not come to its end
+        self._pause_ms = _FIRST_PAUSE_MS  # before the next request is sent again
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Send the records; returns when the server has answered all requests."""
+        """Send the records; returns when the server has answered all requests.
+
+        Where it ends with an error and is called again, it goes on behind the requests that were answered: a server
+        that refuses some now and then would else not get to the end of many records.
+        """
+        names = []
         for start in range(0, len(records), self._batch):
-            self._send(records[start : start + self._batch])
+            part = records[start : start + self._batch]
+            names.append(_name_of(part))
+            if names[-1] not in self._answered:
+                self._send(part)
+                self._answered.add(names[-1])
+                self._pause_ms = _FIRST_PAUSE_MS
+        self._answered.difference_update(names)
 
     def _send(self, records: Sequence[SinkRecord]) -> None:
         body = _body(records[0].value) if self._batch == 1 else b"[" + b",".join(map(_value, records)) + b"]"
@@ -121,8 +135,10 @@ class HttpSinkTask(SinkTask):
             text = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._close()
+            self._pause()
             raise RetriableError("SERVER_AWAY", f"{self._url.netloc} does not answer: {error}") from error
         if answer.status in _RETRIED:
+            self._pause()
             seconds = answer.getheader("Retry-After", "")
             if seconds.isdecimal():
                 self.context.timeout_ms(1000 * int(seconds))
@@ -133,6 +149,11 @@ class HttpSinkTask(SinkTask):
                 "REQUEST_REFUSED", f"{self._url.netloc} answers {answer.status} {answer.reason}: {shown}",
                 topic=records[0].topic, partition=records[0].kafka_partition, offset=records[0].kafka_offset,
             )  # fmt: skip
+
+    def _pause(self) -> None:
+        """Have one request sent again after pauses that grow; those of the worker grow over all records of a `put`."""
+        self.context.timeout_ms(self._pause_ms)
+        self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
 
     def _opened(self) -> http.client.HTTPConnection:
         if self._connection is None:
