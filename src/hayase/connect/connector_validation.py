@@ -93,7 +93,7 @@ def key_json(key: ConfigKey) -> dict[str, object]:
         "width": str(key.width),
         "display_name": key.display_name,
         "dependents": list(key.dependents),
-        "order": key.order_in_group,
+        "order_in_group": key.order_in_group,
     }
 
 

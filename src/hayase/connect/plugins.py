@@ -239,7 +239,7 @@ class Plugins:
             if issubclass(cls, base) and not inspect.isabstract(cls) and issubclass(cls, Versioned):
                 target = f"{cls.__module__}:{cls.__qualname__}"
                 self._classes[target] = cls
-                self._add(Plugin(_name_of(cls), kind, target, _version_of(cls)))
+                self._add(Plugin(_name_of(cls), kind, target, version_of(cls)))
                 added = True
         return added
 
@@ -266,7 +266,8 @@ def _built_in() -> Iterator[Plugin]:
         yield Plugin(name, kind, target, version)
 
 
-def _version_of(cls: type[Versioned]) -> str:
+def version_of(cls: type[Versioned]) -> str:
+    """The version of a plug-in."""
     try:
         return cls.version(cls.__new__(cls))
     except Exception:  # the version is for people

@@ -189,6 +189,22 @@ class ConfigDef:
             key.validator(key.name, value)
         return value
 
+    @staticmethod
+    def _refused(key: ConfigKey, given: object) -> tuple[object, list[str]]:
+        """The value of a key that was refused, and what its validator says besides.
+
+        A value of another type is null to Kafka, and to the validator.
+        """
+        try:
+            return parse_type(key.name, given, key.type), []
+        except ConfigError:
+            try:
+                if key.validator is not None:
+                    key.validator(key.name, None)
+            except ConfigError as error:
+                return None, [error.message]
+        return None, []
+
     def validate(self, props: Mapping[str, object]) -> list[ConfigValue]:
         """Every key with its value, its errors and what is recommended; never raises for what was given."""
         values = {name: ConfigValue(name) for name in self.keys}
@@ -199,7 +215,8 @@ class ConfigDef:
             except ConfigError as error:
                 values[key.name].errors.append(error.message)
                 if key.name in props:
-                    values[key.name].value = props[key.name]
+                    values[key.name].value, more = self._refused(key, props[key.name])
+                    values[key.name].errors += more
         for key in self.keys.values():
             if key.recommender is not None:
                 _recommend(key, key.recommender, parsed, values[key.name])

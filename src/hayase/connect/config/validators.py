@@ -71,7 +71,8 @@ def non_null(name: str, value: object) -> None:
 
 def non_empty_without_control_characters(name: str, value: object) -> None:
     """A text that is not empty and has no control characters; absent is fine."""
-    non_empty(name, value)
+    if value == "":
+        raise invalid(name, value, "String may not be empty")
     found = [each for each in str(value or "") if ord(each) < 32 or 127 <= ord(each) < 160]
     if found:
         codes = ", ".join(str(ord(each)) for each in found)

@@ -23,7 +23,8 @@ from hayase.connect.herder.stores import KeepsStatuses, KeepsTasks, StoredConnec
 from hayase.connect.herder.task_host import RunningTask, TaskHost, ThreadHost
 from hayase.connect.herder.task_loops import TaskSpec
 from hayase.connect.herder.topics_of_sink import sink_partitions
-from hayase.core.errors import LogError
+from hayase.connect.plugins import version_of
+from hayase.core.errors import ConfigError, LogError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 2.0
@@ -436,15 +437,23 @@ class ConnectorRunner:
     # states
 
     def _set_status(self, state: State, trace: str | None = None) -> None:
-        status = Status(state, self._env.worker_id, self._generation, trace)
+        status = Status(state, self._env.worker_id, self._generation, trace, self._version())
         if status != self.status:
             self.status = status
             self._keep(None, status)
 
+    def _version(self) -> str | None:
+        try:
+            return version_of(connector_class(self._env.plugins, self.stored.props))
+        except (ConfigError, ImportError):
+            return None
+
     def _set_task_status(self, task: int, state: State, trace: str | None = None) -> None:
         if state is State.STOPPED:  # of a thread that is replaced, or goes with its connector
             return
-        self.task_statuses[task] = Status(state, self._env.worker_id, self._generation, trace)
+        spec = self._specs.get(task)
+        version = None if spec is None else version_of(spec.task_class)
+        self.task_statuses[task] = Status(state, self._env.worker_id, self._generation, trace, version)
         self._keep(task, self.task_statuses[task])
 
     def _forget_task(self, task: int) -> None:

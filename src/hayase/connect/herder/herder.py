@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from hayase.connect.config.config_def import ConfigDef
-from hayase.connect.config.connector_config import sink_config, source_config
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.connector_validation import ConfigInfos, ConnectorValidator, key_json, masked, unmasked
 from hayase.connect.contracts import SinkConnector, SinkDelivery, SourceConnector
@@ -137,7 +136,7 @@ class Herder:
                 raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
             self._configs.put_connector(name, props, target)
             self._run(name, StoredConnector(dict(props), target))
-        return self.info(name)
+        return {**self.info(name), "tasks": []}  # they come later, however soon
 
     def put_config(self, name: str, props: Mapping[str, str]) -> tuple[bool, Json]:
         """Make a connector or give it another configuration; whether it was made, and what it is now.
@@ -263,7 +262,7 @@ class Herder:
 
     def restart_task(self, name: str, task: int) -> None:
         """Restart one task."""
-        runner = self.runner(name)
+        runner = self.runner(name, "Unknown connector: {}")
         if task not in runner.task_statuses:
             raise NotFoundError("UNKNOWN_TASK", f"Unknown task: {name}-{task}")
         runner.restart(connector=False, tasks={task})
@@ -287,6 +286,8 @@ class Herder:
             BadRequestError: the connector is not stopped, or an offset is wrong; nothing was changed.
         """
         runner = self.runner(name)
+        if offsets is not None and not offsets:
+            raise BadRequestError("NO_OFFSETS", "Partitions / offsets need to be provided for an alter offsets request")
         with runner.working:
             if not runner.stopped:
                 raise BadRequestError(
@@ -319,9 +320,11 @@ class Herder:
     # topics
 
     def topics(self, name: str) -> Json:
-        """The topics that a connector has used."""
+        """The topics that a connector has used; none of one that is unknown."""
         self._check_tracking("topic.tracking.enable", "Topic tracking is disabled.")
-        return {name: {"topics": sorted(self.runner(name).topics)}}
+        with self._lock:
+            runner = self._runners.get(name)
+        return {name: {"topics": [] if runner is None else sorted(runner.topics)}}
 
     def reset_topics(self, name: str) -> None:
         """Forget which topics a connector has used."""
@@ -360,14 +363,12 @@ class Herder:
         return {"delivery": str(cls.delivery)}
 
     def plugin_config(self, name: str) -> list[Json]:
-        """The keys that a plug-in takes."""
+        """The keys that a plug-in takes, without those that all of its kind take."""
         try:
             plugin = self.env.plugins.find(name, *PluginType)
         except ConfigError as error:
             raise NotFoundError("UNKNOWN_PLUGIN", f"Unknown plugin {name}.") from error
-        common = {PluginType.SOURCE: source_config, PluginType.SINK: sink_config}.get(plugin.kind, ConfigDef)()
-        cls = self.env.plugins.class_of(plugin)
-        return [key_json(key) for definition in (common, cls.config()) for key in definition.keys.values()]
+        return [key_json(key) for key in self.env.plugins.class_of(plugin).config().keys.values()]
 
     # all
 
@@ -423,8 +424,6 @@ def _status_json(status: Status) -> Json:
 
 def _checked_name(props: Mapping[str, str]) -> str:
     name = props.get("name", "").strip()
-    if not name:
-        raise BadRequestError("MISSING_NAME", "Connector name is missing: give it as name")
     if re.search(r"[\x00-\x1f\x7f-\x9f]", name):
         raise BadRequestError("INVALID_NAME", f"String may not contain control sequences: {name!r}")
     return name

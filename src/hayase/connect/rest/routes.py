@@ -53,7 +53,7 @@ def _connectors(herder: Herder) -> _Table:
         if props.setdefault("name", str(name)) != name:
             raise BadRequestError(
                 "NAME_MISMATCH",
-                f"Connector name configuration ({props['name']}) doesn't match connector name in the request ({name})",
+                f"Connector name configuration ({props['name']}) doesn't match connector name in the URL ({name})",
             )
         made = herder.create(props, _initial_state(body.get("initial_state")))
         return Answer(made, 201, f"/connectors/{quote(str(name), safe='')}")
@@ -115,7 +115,7 @@ def _states(herder: Herder) -> _Table:
 
     def reset_topics(call: Call) -> Answer:
         herder.reset_topics(call.name)
-        return Answer(status=200)
+        return _ACCEPTED
 
     return {
         ("GET", "/connectors/{name}/status"): lambda call: Answer(herder.status(call.name)),
@@ -135,7 +135,7 @@ def _states(herder: Herder) -> _Table:
 
 def _offsets(herder: Herder) -> _Table:
     def alter(call: Call) -> Answer:
-        offsets = call.body.get("offsets") if isinstance(call.body, dict) else None
+        offsets = call.body.get("offsets", []) if isinstance(call.body, dict) else None
         if not isinstance(offsets, list) or not all(isinstance(each, dict) for each in offsets):
             raise BadRequestError(
                 "INVALID_BODY", "the body must be an object with offsets, a list of objects with partition and offset"
