@@ -227,6 +227,22 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    _add_server(commands)
+    commands.add_parser("chart", help="draw the chart of the README again, from bench/results")
+    small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
+    small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
+    lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")
+    lost.add_argument("--records", type=_positive, default=4_000_000, help="changes in all (default 4,000,000)")
+    lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
+    lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
+    _add_patterns(commands)
+    moved = commands.add_parser("moves", help="what it costs that a bundle moves to another machine")
+    moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
+    moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")
+    return parser
+
+
+def _add_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     sql = commands.add_parser("server", help="the SQL server: start, pull queries, scans, push queries, memory")
     sql.add_argument("--log", choices=("kafka", "embedded"), default="kafka", help="default kafka")
     sql.add_argument("--in-process", action="store_true", help="queries run in the server's process, without Spark")
@@ -237,13 +253,9 @@ def _parser() -> argparse.ArgumentParser:
     sql.add_argument("--clients", type=_positive, default=4, help="that look up at a time (default 4)")
     sql.add_argument("--listeners", type=_positive, default=50, help="push queries at a time (default 50)")
     sql.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
-    commands.add_parser("chart", help="draw the chart of the README again, from bench/results")
-    small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
-    small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
-    lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")
-    lost.add_argument("--records", type=_positive, default=4_000_000, help="changes in all (default 4,000,000)")
-    lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
-    lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
+
+
+def _add_patterns(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     sourced = commands.add_parser("patterns", help="event sourcing, sagas and read models, on both logs")
     sourced.add_argument("--commands", type=_positive, default=1_000_000, help="commands (default 1,000,000)")
     sourced.add_argument("--aggregates", type=_positive, default=100_000, help="aggregates (default 100,000)")
@@ -252,10 +264,6 @@ def _parser() -> argparse.ArgumentParser:
     sourced.add_argument("--seconds", type=float, default=30.0, help="of these (default 30)")
     sourced.add_argument("--no-kafka", action="store_true", help="on the embedded log alone")
     sourced.add_argument("--no-postgres", action="store_true", help="the read model is in SQLite")
-    moved = commands.add_parser("moves", help="what it costs that a bundle moves to another machine")
-    moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
-    moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")
-    return parser
 
 
 def _scenario(text: str) -> Scenario:
