@@ -88,9 +88,8 @@ class TablePull:
         path = self._usable_path(pinned.spec)
         scan = self.make_scan() if path.lookups is None and path.range is None else None
         if scan is not None:
-            with closing(
-                _raw_batches(pinned, self.plan.limit)
-            ) as raw:  # an error would keep it, and so the store, open
+            # An error would keep what reads the store, and so the store, open.
+            with closing(_raw_batches(pinned, self.plan.limit)) as raw:
                 yield from self._limited(map(scan.rows, raw))
             return
         if not pinned.is_live:
