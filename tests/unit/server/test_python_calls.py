@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -111,3 +114,29 @@ def test_a_pull_query_with_a_function_that_hangs_ends_and_the_server_goes_on(tmp
         assert time.monotonic() - began_s < 15
         assert rows(client, "SELECT doubled(v) AS d FROM s;") == [[2 * number] for number in range(20)]
         assert context.python_calls.ended == 1
+
+
+def test_a_function_at_work_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    shown = tmp_path / "pid"
+    body = f"import os, pathlib\npathlib.Path({str(shown)!r}).write_text(str(os.getpid()))\nwhile True: pass"
+    server = textwrap.dedent(
+        f"""
+        from hayase.server.children.python_calls import PythonCalls
+        from hayase.sql.functions.python_source import PythonFunction
+        from hayase.sql.types.sql_types import BIGINT
+        PythonCalls(600.0)(PythonFunction("F", (), BIGINT, {body!r}), [])
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", server])
+    until_s = time.monotonic() + 60
+    try:
+        while not shown.exists() or not shown.read_text():
+            assert process.poll() is None and time.monotonic() < until_s
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    child = int(shown.read_text())
+    while Path(f"/proc/{child}").exists() and "python_worker" in Path(f"/proc/{child}/cmdline").read_text():
+        assert time.monotonic() < until_s, "the child runs on"
+        time.sleep(0.05)

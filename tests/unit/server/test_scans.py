@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ import pytest
 from tests.unit.server.asgi import ask
 from tests.unit.server.servers import DataServer, rows
 
+from hayase.core.errors import HayaseError
 from hayase.server.pull import table
 from hayase.server.pull.adhoc import AdHocRun
 from hayase.server.pull.adhoc_sql import read_adhoc
 from hayase.server.pull.start import _table_pull
-from hayase.sql.analysis.pull import PullPlan
+from hayase.server.pull.time_limit import limited
+from hayase.sql.analysis.pull import PullPlan, analyze_pull
+from hayase.sql.ast.statements import SelectQuery
 from hayase.sql.errors import StatementError
+from hayase.sql.grammar.parser import parse_statement
 
 _SCHEMA = """
 CREATE STREAM events (id INT KEY, a BIGINT, d DOUBLE, t VARCHAR, m DECIMAL(9, 2), s STRUCT<x INT, y VARCHAR>,
@@ -110,6 +115,45 @@ def test_a_scan_that_computes_for_too_long_is_ended(server: DataServer, monkeypa
     assert status == 200
     assert "The query has computed for more than 0.2 s (hayase.server.pull.timeout.ms)" in str(answer)
     assert time.monotonic() - begin_s < 5.0, "one match alone may take 5 s, and there are 9 rows"
+
+
+class _Pinned:
+    """A store that knows whether it is being read."""
+
+    spec: Any = None
+    epoch = None
+    is_live = False
+
+    def __init__(self, entries: list[tuple[bytes, bytes]]) -> None:
+        self.is_read = False
+        self._entries = entries
+
+    @contextmanager
+    def reading(self) -> Iterator[list[Any]]:
+        self.is_read = True
+        try:
+            yield [self]
+        finally:
+            self.is_read = False
+
+    def range(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(self._entries)
+
+    def close(self) -> None:
+        assert not self.is_read
+
+
+def test_an_entry_that_cannot_be_read_ends_a_scan_and_lets_go_of_the_store(server: DataServer) -> None:
+    services = server.context
+    statement = parse_statement("SELECT * FROM adults;").statement
+    assert isinstance(statement, SelectQuery)
+    plan = analyze_pull(statement.query, services.engine.catalog, services.engine.functions, {})
+    pull = _table_pull(plan, services, services.engine.settings)
+    pinned = _Pinned([(b"\x00\x00\x00\x01", b"\x00" * 9)])
+    pinned.spec = pull.kept.store
+    with pytest.raises(HayaseError) as caught:
+        next(limited(pull.batches(pinned), 1000))
+    assert not pinned.is_read, caught.value
 
 
 def test_the_tables_of_ad_hoc_sql_are_read_within_its_time(server: DataServer) -> None:

@@ -126,7 +126,7 @@ class _Child:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hayase.server.children.python_worker", str(theirs.fileno())],
+                [sys.executable, "-m", "hayase.server.children.python_worker", str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ import resource
 import socket
 import sys
 
+from hayase.runtime.worker.parent_death import watch_parent
 from hayase.server.children.frames import receive, send
 from hayase.server.children.values import pack, unpack
 from hayase.sql.functions.python_text import compiled
@@ -18,7 +19,8 @@ _MEMORY_BYTES = 1 << 30
 
 
 def main() -> None:
-    """Serve the socket whose number is the argument."""
+    """Serve the socket whose number is the first argument; the second is the number of the server's process."""
+    watch_parent(int(sys.argv[2]))  # a function may be at work when the server is killed, and never look at the socket
     with contextlib.suppress(ValueError, OSError):  # not every system bounds it
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     with socket.socket(fileno=int(sys.argv[1])) as server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import TablePull
@@ -161,7 +161,7 @@ async def _start_stream(
     return ComputedRows(RowHeader(_new_id(), columns), batches, on_close)
 
 
-def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Iterator[RowBatch]:
+def _stream_batches(plan: PushPlan, found: Iterator[list[bytes]]) -> Generator[RowBatch, None, None]:
     read, left = rows_serde_of(plan).from_bytes, plan.limit
     if left != 0:
         for values in found:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -82,12 +83,14 @@ class TablePull:
             found = self._looked_up(lookup, pinned.spec, partitions)
         return list(islice(self._rows(found, None), self.plan.limit))
 
-    def batches(self, pinned: PinnedStore) -> Iterator[Rows]:
+    def batches(self, pinned: PinnedStore) -> Generator[Rows, None, None]:
         """The rows of the answer in batches; of a live store, all entries are read before the first is given."""
         path = self._usable_path(pinned.spec)
         scan = self.make_scan() if path.lookups is None and path.range is None else None
         if scan is not None:
-            yield from self._limited(map(scan.rows, _raw_batches(pinned, self.plan.limit)))
+            # An error would keep what reads the store, and so the store, open.
+            with closing(_raw_batches(pinned, self.plan.limit)) as raw:
+                yield from self._limited(map(scan.rows, raw))
             return
         if not pinned.is_live:
             with pinned.reading() as partitions:
@@ -158,7 +161,7 @@ class TablePull:
         return []
 
 
-def _raw_batches(pinned: PinnedStore, limit: int | None) -> Iterator[list[RawEntry]]:
+def _raw_batches(pinned: PinnedStore, limit: int | None) -> Generator[list[RawEntry], None, None]:
     """All entries as they are stored; of a live store, all are copied before the first is given."""
     size = _SCAN_ROWS if limit is None else min(max(limit, 1), _SCAN_ROWS)
     if not pinned.is_live:

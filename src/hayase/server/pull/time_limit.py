@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TypeVar
 
 from hayase.sql.errors import StatementError
@@ -13,23 +14,24 @@ PULL_TIMEOUT = "hayase.server.pull.timeout.ms"
 T = TypeVar("T")
 
 
-def limited(batches: Iterator[T], timeout_ms: int) -> Iterator[T]:
+def limited(batches: Generator[T, None, None], timeout_ms: int) -> Iterator[T]:
     """Batches as they are, until computing them has taken too long; a client that takes them slowly does not count.
 
     Raises:
         StatementError: `PULL_TIMEOUT`.
     """
     left_s = timeout_ms / 1000
-    while True:
-        begin_s = time.monotonic()
-        with work_limited(left_s):
-            batch = next(batches, None)
-        left_s -= time.monotonic() - begin_s
-        if left_s <= 0:
-            raise _timed_out(timeout_ms)
-        if batch is None:
-            return
-        yield batch
+    with closing(batches):
+        while True:
+            begin_s = time.monotonic()
+            with work_limited(left_s):
+                batch = next(batches, None)
+            left_s -= time.monotonic() - begin_s
+            if left_s <= 0:
+                raise _timed_out(timeout_ms)
+            if batch is None:
+                return
+            yield batch
 
 
 def _timed_out(timeout_ms: int) -> StatementError:
