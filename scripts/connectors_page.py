@@ -89,10 +89,10 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "Commands for an [aggregate](../patterns.md#commands-by-http) by HTTP: the reply is the answer. "
             "`POST /17/Place` with the fields of the command as JSON, or a CloudEvent with `ce-subject`, `ce-type` and "
             "`ce-id`. The id of the command is `ce-id` or `Idempotency-Key`: a repeat counts once and gets the same "
-            "reply. 200: accepted; 422: rejected; 409: conflict; 400: invalid; 500: failed, and a repeat is tried "
-            "again; 429: too many wait; 504: no reply within `answer.timeout.ms`, so the outcome is unknown: repeat it "
-            "with its id. `ce-expectedversion`, `ce-correlationid`, `ce-causationid` and `ce-source` are those of the "
-            "command."
+            "reply. 200: accepted; 422: rejected, or the id is that of a command of another type; 409: conflict; 400: "
+            "invalid; 500: failed, and a repeat is tried again; 429: too many wait; 504: no reply within "
+            "`answer.timeout.ms`, so the outcome is unknown: repeat it with its id. `ce-expectedversion`, "
+            "`ce-correlationid`, `ce-causationid` and `ce-source` are those of the command."
         ),
         {
             "connector.class": "CommandSource",

@@ -173,7 +173,7 @@ class CommandSourceTask(SourceTask):
                 return self._listener.refused(400, "the id of a command cannot have a NUL in it")
         except (_IncompleteError, SerializationError) as error:
             return self._listener.refused(400, str(error))
-        except ValueError:
+        except (ValueError, RecursionError):
             return self._listener.refused(400, "the body is no JSON")
         asked = _Asked(attributes[cloud_events.SUBJECT], attributes, text, asyncio.get_running_loop().create_future())
         if (same := self._asked.get(asked.key)) is not None:
@@ -183,9 +183,9 @@ class CommandSourceTask(SourceTask):
         else:
             self._asked[asked.key] = asked
             self._queue.put_nowait(asked)
-        return await self._answer(asked)
+        return await self._answer(asked, attributes[cloud_events.TYPE])
 
-    async def _answer(self, asked: _Asked) -> Response:
+    async def _answer(self, asked: _Asked, command_type: str) -> Response:
         timeout_ms = self._config.int("answer.timeout.ms")
         try:
             reply = await asyncio.wait_for(asyncio.shield(asked.answer), timeout_ms / 1000)
@@ -197,6 +197,12 @@ class CommandSourceTask(SourceTask):
             asked.waiting -= 1
             if not asked.waiting and self._asked.get(asked.key) is asked:
                 del self._asked[asked.key]
+        if reply.command_type not in ("", command_type):
+            return self._listener.refused(
+                422,
+                f"the id {reply.command_id!r} is that of a {reply.command_type} for {reply.aggregate_id!r}, so this "
+                f"{command_type} was not done: each command needs an id of its own",
+            )
         return Response(msgspec.json.encode(reply), _STATUSES[reply.status], media_type="application/json")
 
     def _count_as(self, metric: str) -> None:

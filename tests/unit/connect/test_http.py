@@ -106,6 +106,25 @@ def test_a_body_that_is_no_json_or_too_large_is_refused(log: Log) -> None:
         assert httpx2.post(hook.url, content=b"1" * 11).status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"name": "\\uD83D"}', "half of a surrogate pair"),
+        (b'{"name": "\xed\xa0\x80"}', "the body is no JSON"),
+        (b"[" * 900 + b"]" * 900, "nested more deeply than 100 levels"),
+        (b"[" * 200_000 + b"]" * 200_000, "the body is no JSON"),
+    ],
+)
+def test_a_body_that_no_converter_can_write_is_refused_and_the_task_goes_on(
+    log: Log, body: bytes, message: str
+) -> None:
+    with Webhook(log, answer_timeout_ms="3000") as hook:
+        answer = httpx2.post(hook.url, content=body, timeout=30)
+        assert answer.status_code == 400 and message in answer.json()["message"]
+        assert httpx2.post(hook.url, content=b'{"name": "\\ud83d\\ude00"}', timeout=30).status_code == 200
+        assert hook.values() == [{"name": "\U0001f600"}]
+
+
 def test_requests_that_do_not_fit_in_the_queue_are_turned_away(log: Log) -> None:
     hook = Webhook(log, queue_max="1", answer_timeout_ms="300")  # nothing polls
     first = threading.Thread(target=httpx2.post, args=(hook.url,), kwargs={"json": 1})

@@ -94,6 +94,14 @@ def test_a_repeated_command_counts_once_and_gets_the_same_reply(shop: OrdersByHt
 
 
 @pytest.mark.long
+def test_the_id_of_another_command_is_refused(shop: OrdersByHttp) -> None:
+    shop.post("/17/Place", {"item": "book"}, idempotency_key="a")
+    status, answer = shop.post("/17/Pay", {"cents": 4}, idempotency_key="a")
+    assert (status, answer["status"]) == (422, "refused") and "'a' is that of a Place" in answer["message"]
+    assert [dict(record.headers)["ce_type"] for record in shop.driver.records("order-events")] == [b"Placed"]
+
+
+@pytest.mark.long
 def test_a_cloud_event_is_a_command_and_keeps_what_it_belongs_to(shop: OrdersByHttp) -> None:
     event = {
         "ce_id": "c-1", "ce_type": "Place", "ce_subject": "gr%C3%BCn", "ce_source": "/till",
@@ -113,9 +121,11 @@ def test_a_request_that_is_no_command_is_answered_and_makes_no_record(shop: Orde
     assert shop.post("", {})[1]["message"].startswith("the request does not say for which aggregate it is")
     assert shop.post("", {}, ce_subject="17")[1]["message"].startswith("the request does not say what type")
     assert httpx2.post(f"{shop.url}/17/Place", content=b"{").status_code == 400
+    deep = b"[" * 200_000 + b"]" * 200_000
+    assert httpx2.post(f"{shop.url}/17/Place", content=deep).status_code == 400
     assert shop.post("/17/Place", {}, ce_id="a%00b")[0] == 400
     assert shop.driver.records("order-commands") == []
-    assert shop.driver.metrics()["requests-refused"] == 4
+    assert shop.driver.metrics()["requests-refused"] == 5
 
 
 def test_without_a_reply_in_time_the_outcome_is_unknown_and_a_repeat_gets_it(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import threading
 import time
@@ -18,6 +17,7 @@ from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, non_empty
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
+from hayase.connect.http.json_body import json_of
 from hayase.connect.http.request_listener import RequestListener, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
@@ -117,9 +117,9 @@ class WebhookSourceTask(SourceTask):
 
     async def _receive(self, request: Request, body: bytes) -> Response:
         try:
-            value = json.loads(body)
-        except ValueError:
-            return self._listener.refused(400, "the body is no JSON")
+            value = json_of(body)
+        except ValueError as error:
+            return self._listener.refused(400, str(error))
         name = self._name_of(request.headers)
         with self._lock:
             if name is not None and name in self._known:

@@ -26,8 +26,23 @@ ROLES = ("consumer", "producer", "admin")
 """Prefixes of options that are meant for one kind of client only."""
 
 _LOGGER = logging.getLogger("hayase.log.kafka")
-# Being fenced or meeting a broker that restarts is part of normal life; configure logging to see it.
+_OF_FENCING = ("fenced", "Producer attempted an operation with an old epoch")
+
+
+def _calm(record: logging.LogRecord) -> bool:
+    """Have the client's lines about a producer that lost its id at INFO; it says CRITICAL.
+
+    Ids are taken whenever topologies come and go or a bundle moves. Where that is an error, one of ours says so.
+    """
+    text = record.getMessage()
+    if record.levelno > logging.INFO and any(each in text for each in _OF_FENCING):
+        record.levelno, record.levelname = logging.INFO, "INFO"
+    return _LOGGER.isEnabledFor(record.levelno)
+
+
+# Meeting a broker that restarts is part of normal life, too; configure logging to see it.
 _LOGGER.addHandler(logging.NullHandler())
+_LOGGER.addFilter(_calm)
 
 _RESERVED = {
     "bootstrap.servers": "it is the location of the log",

@@ -9,6 +9,7 @@ from pathlib import Path
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
+from hayase.server.commands.backup import CommandBackup
 from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
 
 _BUNDLE = "commands"
@@ -33,7 +34,7 @@ class CommandLog:
         self.topic = topic
         self._log = log
         self._now_ms = now_ms
-        self._backup = None if backup_folder is None else backup_folder / f"{topic}.jsonl"
+        self._backup = None if backup_folder is None else CommandBackup(backup_folder / f"{topic}.jsonl", now_ms)
         self._writer: EpochWriter | None = None
         self._next_number = 0
 
@@ -65,7 +66,8 @@ class CommandLog:
         if len(records) != known + 1:
             raise damaged(f"it has {len(records)} records instead of {known + 1}")
         self._next_number = len(records)
-        self._complete_backup(records)
+        if self._backup is not None:
+            self._backup.complete([encoded(record) for record in records])
         return records
 
     def append(self, record: Record) -> None:
@@ -92,7 +94,7 @@ class CommandLog:
             raise
         self._next_number += 1
         if self._backup is not None:
-            _append_line(self._backup, data)
+            self._backup.append(data)
 
     def replace(self, lines: Sequence[bytes]) -> int:
         """Make the records of a backup those of the topic; how many there are.
@@ -135,29 +137,9 @@ class CommandLog:
         finally:
             reader.close()
 
-    def _complete_backup(self, records: Sequence[Record]) -> None:
-        """Copy what an earlier run could not, or all if the backup is new or of other commands."""
-        if self._backup is None:
-            return
-        lines = [encoded(record) for record in records]
-        there = self._backup.read_bytes().splitlines() if self._backup.exists() else []
-        if there[: len(lines)] == lines[: len(there)] and len(there) <= len(lines):
-            missing = lines[len(there) :]
-        else:
-            self._backup.rename(self._backup.with_suffix(f".{self._now_ms()}.jsonl"))
-            missing = lines
-        for line in missing:
-            _append_line(self._backup, line)
-
 
 def _key(record: Record) -> bytes:
     return (record.id if isinstance(record, Command) else f"outcome/{record.sequence}").encode()
-
-
-def _append_line(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(data + b"\n")
 
 
 __all__ = ["Command", "CommandLog", "Outcome"]
