@@ -286,7 +286,7 @@ def _settles(real: Any) -> Any:
 
 
 _PLANTED: Mapping[str, Callable[[], Sequence[Any]]] = {
-    "published_before_fencing": lambda: [_changed(SlotIds, "_make_true", _fenced_first)],
+    "published_before_fencing": lambda: [_changed(SlotIds, "_publish_and_fence", _fenced_first)],
     "read_again_after_init": lambda: [_changed(SlotWriter, "_begin", _first_assignment_kept)],
     "markers_of_all_bundles": lambda: [_changed(SlotWriter, "_learn", _one_marker_read)],
     "markers_are_waited_for": lambda: [_changed(admin.KafkaAdmin, "offsets", _stable_end)],

@@ -20,7 +20,7 @@ from hayase.core.logs import configure_logging
 from hayase.log.config import log_config
 
 if TYPE_CHECKING:
-    from hayase.connect.slots.pool import SlotPool
+    from hayase.connect.slots.pool import ConnectorSlotPool
 
 _LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format", "state.dir")
 _SPARK = "spark."
@@ -114,7 +114,7 @@ def _spark_settings(settings: Mapping[str, object], master: str | None, slots: i
 
 def _spark_slots(
     stack: ExitStack, spark: Mapping[str, str], of_log: StreamsConfig, props: Mapping[str, str], slots: int | None
-) -> SlotPool | None:
+) -> ConnectorSlotPool | None:
     """The slots of a Spark job, until the stack is left; `None` without settings of Spark.
 
     Raises:

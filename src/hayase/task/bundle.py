@@ -173,7 +173,7 @@ class BundleRunner:
             sent, adopted = _Sent(outputs.outgoing(), outputs.all_rows()), False
             steps.done("process")
 
-        def came_through() -> None:
+        def completed() -> None:
             self._measure_state(metrics)
             self._stream_times_ms.update(self._new_stream_times_ms)
 
@@ -182,7 +182,7 @@ class BundleRunner:
         publication = Publication(
             services.application_id, self._bundle.id, marker, sent.outputs, services.exactly_once, self._plan_position
         )
-        return PreparedEpoch(publication, sent.rows, adopted, metrics, steps, self._due(adopted=adopted), came_through)
+        return PreparedEpoch(publication, sent.rows, adopted, metrics, steps, self._due(adopted=adopted), completed)
 
     def _due(self, *, adopted: bool) -> int | None:
         if not self._subtopology.timed:

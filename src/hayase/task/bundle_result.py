@@ -49,7 +49,7 @@ class PreparedEpoch:
     _metrics: Metrics
     _steps: EpochSteps
     _due_ms: int | None
-    _came_through: Callable[[], None]
+    _note_completed: Callable[[], None]
 
     def completed(self, *, published: bool) -> BundleResult:
         """The epoch's result, once its outputs are in the log.
@@ -60,7 +60,7 @@ class PreparedEpoch:
         bundle, epoch = self.publication.bundle, self.publication.marker.epoch
         self._steps.done("publish")
         reach("before_rows", bundle=bundle, epoch=epoch)
-        self._came_through()
+        self._note_completed()
         summary = BundleSummary(
             bundle, epoch, self._adopted, published, self._metrics.counts(), self._steps.seconds,
             self._metrics.measures(), self._due_ms,

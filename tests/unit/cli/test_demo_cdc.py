@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hayase.cli.connect import read_connector
 from hayase.cli.demo.cdc_input import STEP_MS, ShopDays
-from hayase.cli.demo.cdc_run import CONNECTORS
+from hayase.cli.demo.cdc_run import CONNECTORS, _drain_sinks
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.connector_validation import ConnectorValidator
 from hayase.connect.contracts import Transformation
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.herder.connector_runner import Failure
 from hayase.connect.model import ConnectRecord, SinkRecord
 from hayase.connect.plugins import Plugins, PluginType
 
@@ -84,3 +88,15 @@ def test_the_configurations_are_accepted(
     policy = ReferencePolicy.from_worker({"config.providers.env.param.allowlist.pattern": "SHOP_.*"})
     infos = ConnectorValidator(plugins, policy).validate(read_connector(EXAMPLE / "connectors" / f"{name}.json"))
     assert infos.errors() == []
+
+
+def test_a_sink_whose_task_failed_long_ago_is_named_with_the_last_line_of_its_trace() -> None:
+    failure = Failure(0, "Traceback\n  File …\nValueError: no such table\n", None)
+    runner = SimpleNamespace(hurry=lambda: None, positions=dict, failure=lambda: failure)
+    worker: Any = SimpleNamespace(herder=SimpleNamespace(runner=lambda _: runner))
+    log: Any = SimpleNamespace(
+        describe=lambda names: {name: SimpleNamespace(partitions=1) for name in names},
+        end_offsets=lambda partitions: dict.fromkeys(partitions, 1),
+    )
+    with pytest.raises(ConnectError, match="'shop-sales' failed: ValueError: no such table"):
+        _drain_sinks(worker, log)

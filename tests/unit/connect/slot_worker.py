@@ -37,7 +37,7 @@ class SlotWorker:
         self.log, self.folder = log, folder
         listener = SpanListener(RunEndpoints("", str(folder)), slots)
         self.address = listener.address
-        self.pool = pool.SlotPool(listener, slots)
+        self.pool = pool.ConnectorSlotPool(listener, slots)
         config = WorkerConfig({"group.id": "w", "value.converter": "StringConverter", **(props or {})})
         plugins = Plugins(entry_points=False)
         env = WorkerEnvironment(config, plugins, ReferencePolicy(), config_of_log, log, "a", SystemClock())

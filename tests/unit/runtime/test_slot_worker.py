@@ -16,7 +16,7 @@ from hayase.log.protocol import Marker, OutputBatch
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import PoolRequest, ReleaseTopology, TopologyRequest, TopologyResult
 from hayase.runtime.worker import slot_client
-from hayase.runtime.worker.slot_client import MUCH, SlotWorker
+from hayase.runtime.worker.slot_client import ALONE_MIN_RECORDS, SlotWorker
 from hayase.task.bundle_result import BundleResult
 from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
@@ -106,7 +106,7 @@ def worker(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> SlotWorker:
     monkeypatch.setattr(slot_client, "WorkerProcess", host)
     monkeypatch.setattr(slot_client, "SlotProcess", lambda options: None)
     monkeypatch.setattr(slot_client, "log_to_driver", lambda *_: None)
-    monkeypatch.setattr(slot_client, "TOGETHER_S", 60.0)
+    monkeypatch.setattr(slot_client, "TOGETHER_MAX_S", 60.0)
     return SlotWorker(SharedOptions("", 1, 1.0, "", "", "", "", "INFO", "runtime", "", False, 0))
 
 
@@ -132,7 +132,7 @@ def test_what_several_topologies_have_ready_is_one_transaction(worker: SlotWorke
 def test_what_was_ready_some_time_ago_waits_for_no_more(
     worker: SlotWorker, slots: Slots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_client, "TOGETHER_S", 0.01)
+    monkeypatch.setattr(slot_client, "TOGETHER_MAX_S", 0.01)
     slots.slow_s["a"] = 0.02
     assert names(run(worker, request("a"), request("b"), request("c"))) == ["a", "b", "c"]
     assert slots.transactions[0] == ["a"]
@@ -154,7 +154,7 @@ def test_a_topology_that_fails_while_it_processes_is_in_no_transaction(worker: S
 
 
 def test_a_large_epoch_is_written_alone(worker: SlotWorker, slots: Slots) -> None:
-    slots.records["b"] = MUCH
+    slots.records["b"] = ALONE_MIN_RECORDS
     assert names(run(worker, request("a"), request("b"), request("c"))) == ["a", "b", "c"]
     assert slots.transactions == [["b"], ["a", "c"]]
 

@@ -39,6 +39,7 @@ from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer, have_
 if TYPE_CHECKING:
     import psycopg
 
+    from hayase.connect.herder.connector_runner import Failure
     from hayase.connect.worker import ConnectWorker
 
 APPLICATION_ID = "hayase-demo-cdc"
@@ -187,18 +188,13 @@ def _run_app(app: StreamsApp, worker: ConnectWorker, shop: Shop, log: Log, show:
             stop.ask()
 
     def _through(report: ProgressReport) -> bool:
-        return bool(shop.ident) and not shop.is_alive() and report.consumed >= _records(log)
+        return bool(shop.ident) and not shop.is_alive() and report.consumed >= sum(_ends(log, INPUTS).values())
 
     run_app(app, stop, to_end=False, close_timeout=_CLOSE_TIMEOUT, on_tick=tick)
     if shop.ident:
         shop.join()
     _raise_failures(worker, shop)
     return not interrupted
-
-
-def _records(log: Log) -> int:
-    ends = _ends(log, INPUTS)
-    return sum(ends.values())
 
 
 def _ends(log: Log, topics: Sequence[str]) -> dict[TopicPartition, int]:
@@ -210,8 +206,7 @@ def _raise_failures(worker: ConnectWorker, shop: Shop) -> None:
     for name in worker.herder.connectors():
         failure = worker.herder.runner(name).failure()
         if failure is not None:
-            reason = failure.error or failure.trace.strip().rpartition("\n")[2]
-            raise ConnectError("CONNECTOR_FAILED", f"the connector {name!r} failed: {reason}") from failure.error
+            raise _failed(name, failure)
     if shop.error is not None:
         raise shop.error
 
@@ -228,10 +223,20 @@ def _drain_sinks(worker: ConnectWorker, log: Log) -> None:
             if all(positions.get(partition, -1) >= end for partition, end in ends.items()):
                 break
             failure = runner.failure()
-            if failure is not None or time.monotonic() > deadline:
-                reason = failure.error if failure is not None else f"it has not written all after {_SINKS_S:g} s"
-                raise ConnectError("CONNECTOR_FAILED", f"the connector {name!r} failed: {reason}")
+            if failure is not None:
+                raise _failed(name, failure)
+            if time.monotonic() > deadline:
+                raise ConnectError(
+                    "CONNECTOR_FAILED", f"the connector {name!r} has not written all records after {_SINKS_S:g} s"
+                )
             time.sleep(_LOOK_S)
+
+
+def _failed(name: str, failure: Failure) -> ConnectError:
+    reason = failure.error or failure.trace.strip().rpartition("\n")[2]
+    error = ConnectError("CONNECTOR_FAILED", f"the connector {name!r} failed: {reason}")
+    error.__cause__ = failure.error
+    return error
 
 
 class _Show:

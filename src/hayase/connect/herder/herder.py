@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from hayase.connect.config.config_def import ConfigDef
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.connector_validation import ConfigInfos, ConnectorValidator, key_json, masked, unmasked
-from hayase.connect.contracts import SinkConnector, SinkDelivery, SourceConnector
+from hayase.connect.contracts import SinkConnector, SourceConnector
 from hayase.connect.herder.connector_runner import ConnectorRunner
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.offset_changes import OffsetChanges
@@ -231,10 +231,6 @@ class Herder:
             for number, config in enumerate(runner.stored.tasks)
         ]
 
-    def tasks_config(self, name: str) -> Json:
-        """Configurations of a connector's tasks, by `connector-task`."""
-        return {f"{name}-{number}": task["config"] for number, task in enumerate(self.tasks(name))}
-
     def task_status(self, name: str, task: int) -> Json:
         """The state of one task."""
         status = self.runner(name).task_statuses.get(task)
@@ -402,15 +398,6 @@ class Herder:
         except ConfigError:
             return "unknown"
         return "source" if issubclass(cls, SourceConnector) else "sink"
-
-    def describe_delivery(self, name: str) -> str:
-        """The guarantee of a connector, for people."""
-        props = self.env.references.resolved(self.runner(name).stored.props)
-        cls = connector_class(self.env.plugins, props)
-        if issubclass(cls, SinkConnector):
-            return "at least once" if cls.delivery is SinkDelivery.AT_LEAST_ONCE else "exactly once"
-        support = cls().exactly_once_support(props)
-        return "exactly once" if str(support) == "SUPPORTED" and self.env.durable else "as its offsets are exact"
 
 
 def _status_json(status: Status) -> Json:

@@ -18,6 +18,7 @@ from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, between, matching, non_empty
 from hayase.connect.exceptions import ConnectError
+from hayase.connect.request_body import read_body
 from hayase.core.asgi_thread import AsgiThread
 
 Handler = Callable[[Request, bytes], Awaitable[Response]]
@@ -58,7 +59,7 @@ def define_listener(definition: ConfigDef) -> ConfigDef:
         )
         .define(
             "queue.max", ConfigType.INT, 1_000, at_least(1), Importance.LOW,
-            "How many requests wait for their records to be durable; a further one is answered 429.",
+            "How many requests wait for their answers; a further one is answered 429.",
         )
         .define(
             "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
@@ -89,8 +90,8 @@ class RequestListener:
         self._handler = handler
         self._count_refused = count_refused
         path = config.string("webhook.path")
-        places = [path if not route else f"{path.rstrip('/')}{route}" for route in routes]
-        app = Starlette(routes=[Route(place, self._receive, methods=["POST", "PUT"]) for place in places])
+        paths = [path if not route else f"{path.rstrip('/')}{route}" for route in routes]
+        app = Starlette(routes=[Route(each, self._receive, methods=["POST", "PUT"]) for each in paths])
         self._server = AsgiThread(_bound(config), f"webhook-{name}")
         self._server.start(app)
         self.url = f"{self._server.url}{path}"
@@ -110,21 +111,12 @@ class RequestListener:
         return refusal(status, message)
 
     async def _receive(self, request: Request) -> Response:
-        body = await self._body(request)
+        body = await read_body(request, self._config.int("body.max.bytes"))
         if body is None:
             return self.refused(413, "the body is too large")
         if not self._is_signed(request.headers, body):
             return self.refused(401, "the signature is missing, wrong or too old")
         return await self._handler(request, body)
-
-    async def _body(self, request: Request) -> bytes | None:
-        limit = self._config.int("body.max.bytes")
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > limit:
-                return None
-        return bytes(data)
 
     def _is_signed(self, headers: Headers, body: bytes) -> bool:
         secret = self._config.password("hmac.secret")

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.herder.states import BadRequestError, HerderError
+from hayase.connect.request_body import read_body
 from hayase.core.errors import ConfigError, HayaseError
 
 _LOG = logging.getLogger(__name__)
@@ -112,16 +113,11 @@ def error_answer(status: int, message: str) -> Response:
 
 
 async def _body(request: Request, max_bytes: int) -> object:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > max_bytes:
-            error = BadRequestError("BODY_TOO_LARGE", f"the body has more than rest.request.max.bytes={max_bytes}")
-            error.status = 413
-            raise error
-        chunks.append(chunk)
-    data = b"".join(chunks)
+    data = await read_body(request, max_bytes)
+    if data is None:
+        error = BadRequestError("BODY_TOO_LARGE", f"the body has more than rest.request.max.bytes={max_bytes}")
+        error.status = 413
+        raise error
     if not data.strip():
         return None
     if request.headers.get("content-type", JSON).partition(";")[0].strip().lower() != JSON:

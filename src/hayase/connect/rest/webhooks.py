@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from hayase.connect.herder.herder import Herder
 from hayase.connect.herder.states import HerderError
+from hayase.connect.request_body import read_body
 from hayase.connect.rest.requests import error_answer
 
 PREFIX = "/webhooks/"
@@ -72,7 +73,7 @@ class Webhooks:
             runner = self._herder.runner(name)
         except HerderError as error:
             return error_answer(error.status, error.message)
-        body = await _body(request, self._max_bytes)
+        body = await read_body(request, self._max_bytes)
         if body is None:
             return error_answer(413, f"the body has more than rest.request.max.bytes={self._max_bytes}")
         headers = [(key, value) for key, value in request.headers.items() if key not in _NOT_FORWARDED]
@@ -117,12 +118,3 @@ class Webhooks:
 
 def _answered(headers: Mapping[str, str]) -> dict[str, str]:
     return {key: headers[key] for key in ("content-type", "retry-after") if key in headers}
-
-
-async def _body(request: Request, max_bytes: int) -> bytes | None:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > max_bytes:
-            return None
-    return bytes(data)

@@ -1,4 +1,4 @@
-"""`SlotPool`: gives tasks to slots, and has those of a slot that is gone started elsewhere."""
+"""`ConnectorSlotPool`: gives tasks to slots, and has those of a slot that is gone started elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hayase.connect.slots.messages import (
 from hayase.connect.slots.remote_task import RemoteTask
 
 _LOG = logging.getLogger(__name__)
-_LOOK_S = 0.1
+_DISTRIBUTE_S = 0.1
 _MOVE_S = 30.0
 """How long a task that moves is waited for before the next one may move."""
 _PATIENCE_S = 5.0
@@ -57,7 +57,7 @@ class Listener(Protocol):
         ...
 
 
-class SlotPool:
+class ConnectorSlotPool:
     """Runs tasks in slots: the next one goes to the slot with the fewest. Thread-safe. See `TaskHost`.
 
     A slot that comes late gets tasks of those that have two more than it: they are started again, one after the other,
@@ -80,7 +80,7 @@ class SlotPool:
         self._moving: tuple[str, float] | None = None
         self._closing = threading.Event()
         self._set_up = threading.Event()
-        for target in (self._accept, self._look):
+        for target in (self._accept, self._distribute):
             threading.Thread(target=target, name=f"connect-slots-{target.__name__}", daemon=True).start()
 
     def new_task(self, env: WorkerEnvironment, spec: TaskSpec, report: Report, lost: Callable[[], None]) -> RemoteTask:
@@ -181,8 +181,9 @@ class SlotPool:
 
     # tasks come to slots
 
-    def _look(self) -> None:
-        while not self._closing.wait(_LOOK_S):
+    def _distribute(self) -> None:
+        """Give waiting tasks to slots, take them from silent ones, and move them to empty ones, until it is closed."""
+        while not self._closing.wait(_DISTRIBUTE_S):
             with self._lock:
                 silent = [slot for slot in self._slots.values() if slot.silent_s() > _SILENT_S]
                 given = self._assigned()

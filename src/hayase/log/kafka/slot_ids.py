@@ -111,7 +111,7 @@ class SlotIds:
         made = Assignment(number, places, sorted(given_back - wanted.keys()))
         for application_id in set(renewed) & wanted.keys():
             self._partition_counts[application_id] = self._markers.ensure(application_id)
-        self._make_true(assignments, made, ids, markers_topic(next(iter(wanted))) if wanted else None)
+        self._publish_and_fence(assignments, made, ids, markers_topic(next(iter(wanted))) if wanted else None)
         return made
 
     def given_back_before(self, assignments: Assignments, made: Assignment) -> set[str]:
@@ -206,7 +206,7 @@ class SlotIds:
                 raise _no_assignments(application_id, owner)
             places = {each: bundles for each, bundles in before.places.items() if each != application_id}
             made = Assignment(before.number + 1, places, sorted({*before.given_back, application_id}))
-            self._make_true(assignments, made, (), markers_topic(application_id))
+            self._publish_and_fence(assignments, made, (), markers_topic(application_id))
             located = self._markers.located(application_id)
             moved = [(key, partition) for key, (partition, marker) in located.items() if is_moved(marker)]
             if all(self._give_bundle_back(application_id, *each, assignments, made) for each in sorted(moved)):
@@ -233,7 +233,9 @@ class SlotIds:
             producer.write([EpochWrite(bundle, bundle, partition, last, ())], self._now_ms())
             return True
 
-    def _make_true(self, assignments: Assignments, made: Assignment, ids: Iterable[str], topic: str | None) -> None:
+    def _publish_and_fence(
+        self, assignments: Assignments, made: Assignment, ids: Iterable[str], topic: str | None
+    ) -> None:
         """Publish an assignment, and end the sessions of earlier ones that it does not allow."""
         assignments.create(made)
         # Listed after the creation: what was the newest up to now is there, or its ids have been taken.

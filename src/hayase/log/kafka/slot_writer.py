@@ -190,7 +190,7 @@ class SlotWriter(ProcessBound):
             session.last |= {each: found.get(each) for each in new}
 
     def _end_session(self, id_: str) -> None:
-        """What became of its transaction only the markers say that the next one reads."""
+        """Let go of an id; what became of its transaction, only the markers say that the next session reads."""
         session = self._sessions.pop(id_, None)
         if session is not None:
             session.producer.discard()

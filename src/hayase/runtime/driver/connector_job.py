@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from hayase.connect.slots.pool import SlotPool
+from hayase.connect.slots.pool import ConnectorSlotPool
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError
 from hayase.core.private_files import make_folder, umask_of
 from hayase.runtime.driver.master import MASTER, driver_addresses, is_cluster, is_encrypted
@@ -77,7 +77,7 @@ class ConnectorJob:
         self._relay = LogRelay(host, bind)
         listener = SpanListener(RunEndpoints("", str(self._relay.folder), self._relay.address, host, bind), self._slots)
         self._address = listener.address
-        self.pool = SlotPool(listener, self._slots)
+        self.pool = ConnectorSlotPool(listener, self._slots)
         self._session: SessionUse | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hayase-connector-job", daemon=True)

@@ -47,9 +47,9 @@ _LOG = logging.getLogger("hayase.runtime")
 
 TOPOLOGIES_MAX = 256
 """A process keeps programs and open states of so many topologies; what was not used for longest goes first."""
-TOGETHER_S = 0.03
+TOGETHER_MAX_S = 0.03
 """What is ready is published before another request is begun, if it is that old."""
-MUCH = 2_000
+ALONE_MIN_RECORDS = 2_000
 """Epochs with so many records are published alone."""
 ROWS_BYTES_MAX = 4 << 20
 """Rows for the next level that are more than this go through files, where there are files."""
@@ -78,13 +78,13 @@ class _Ready:
         """What the slot's producer is to write."""
         return [slot_step(epoch.publication, self.request.places) for epoch, written in self.epochs if written is None]
 
-    def written(self, now: Sequence[bool]) -> None:
+    def note_written(self, now: Sequence[bool]) -> None:
         """Note what became of `steps`."""
-        for number, written in zip(self.steps_at(), now, strict=True):
+        for number, written in zip(self.unpublished(), now, strict=True):
             self.epochs[number] = self.epochs[number][0], written
 
-    def steps_at(self) -> list[int]:
-        """Where those are among the epochs."""
+    def unpublished(self) -> list[int]:
+        """Where these are among the epochs."""
         return [number for number, (_, written) in enumerate(self.epochs) if written is None]
 
 
@@ -106,18 +106,18 @@ class SlotWorker:
         began = time.monotonic()
         for request in requests:
             if isinstance(request, ReleaseTopology):
-                yield from self._through(ready)
+                yield from self._publish_and_complete(ready)
                 ready = []
                 self.release(request.application_id)
                 yield TopologyResult()
                 continue
-            if ready and time.monotonic() - began > TOGETHER_S:
-                yield from self._through(ready)
+            if ready and time.monotonic() - began > TOGETHER_MAX_S:
+                yield from self._publish_and_complete(ready)
                 ready = []
             if not ready:
                 began = time.monotonic()
             ready.append(self._prepared(slot, request))
-        yield from self._through(ready)
+        yield from self._publish_and_complete(ready)
 
     def release(self, application_id: str) -> None:
         """Close what is kept for a topology."""
@@ -162,9 +162,9 @@ class SlotWorker:
         finally:
             received.close()
 
-    def _through(self, ready: Sequence[_Ready]) -> Iterator[TopologyResult]:
+    def _publish_and_complete(self, ready: Sequence[_Ready]) -> Iterator[TopologyResult]:
         """Publish what is ready, and complete it."""
-        waiting = [each for each in ready if each.error is None and each.steps_at()]
+        waiting = [each for each in ready if each.error is None and each.unpublished()]
         if waiting:
             began = time.monotonic()
             self._publish(waiting)
@@ -178,7 +178,7 @@ class SlotWorker:
         hosts = [each.host for each in waiting if each.host is not None]
         groups = [each.steps() for each in waiting]
         for each in waiting:
-            for number in each.steps_at():
+            for number in each.unpublished():
                 each.epochs[number][0].publication.reach("before_publish")
 
         def together(steps: Sequence[SlotStep]) -> list[bool]:
@@ -194,9 +194,9 @@ class SlotWorker:
             if isinstance(outcome, Exception):
                 each.error = outcome
                 continue
-            for number in each.steps_at():
+            for number in each.unpublished():
                 each.epochs[number][0].publication.reach("after_publish")
-            each.written(outcome)
+            each.note_written(outcome)
 
     def _result(self, ready: _Ready) -> TopologyResult:
         if ready.error is None:
@@ -224,7 +224,7 @@ class SlotWorker:
         for epoch, written in ready.epochs:
             completed = epoch.completed(published=bool(written))
             for row in completed.rows:
-                held.setdefault(host.place_of(row.task), []).append(row)
+                held.setdefault(host.level_and_slot(row.task), []).append(row)
                 size += len(row.payload)
                 if size > ROWS_BYTES_MAX and host.can_share_files:
                     _write(host, held, result.files)
@@ -254,7 +254,7 @@ def _publish_now(host: WorkerProcess, request: TopologyRequest, publication: Pub
     """
     if publication.bundle not in request.places or not publication.batches:
         return host.publish(publication)
-    if publication.records < MUCH:
+    if publication.records < ALONE_MIN_RECORDS:
         return None
     publication.reach("before_publish")
     (written,) = host.publish_by_slot([slot_step(publication, request.places)])

@@ -183,8 +183,8 @@ class WorkerProcess:
         assert self._process is not None
         return self._process.slot_writer(self._app.log)
 
-    def place_of(self, task: str) -> tuple[int, int]:
-        """Level and slot of a task's bundle."""
+    def level_and_slot(self, task: str) -> tuple[int, int]:
+        """Of the bundle of a task."""
         bundle = self._bundle_of_task[task]
         return bundle.level, self._slot_of[bundle.id]
 
