@@ -13,7 +13,7 @@ from hayase.server.settings import OWN_SETTINGS, ServerSettings
 from hayase.sql.ast.location import Location
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
-from hayase.sql.settings import SETTINGS, check_configuration, setting_text
+from hayase.sql.settings import SETTINGS, check_configuration, configured_setting, setting_text
 
 _BAD_VALUES = [
     ("auto.offset.reset", "erliest", "allowed is earliest, latest"),
@@ -89,3 +89,9 @@ def test_a_name_of_ksqldb_behind_the_prefix_of_streams_is_another_name() -> None
     (result,) = engine.script("SET 'ksql.streams.ksql.suppress.enabled' = 'false';")
     assert "Hayase has no setting of Kafka Streams of that name" in result.warnings[0]
     assert engine.settings["ksql.suppress.enabled"] == "true"
+
+
+def test_the_password_of_an_address_is_not_in_the_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured_setting("ksql.connect.url", "http://ada:sesame@localhost:8083")
+    assert "//***@localhost" in str(caught.value) and "sesame" not in str(caught.value)
