@@ -92,7 +92,9 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "reply. 200: accepted; 422: rejected, or the id is that of a command of another type; 409: conflict; 400: "
             "invalid; 500: failed, and a repeat is tried again; 429: too many wait; 504: no reply within "
             "`answer.timeout.ms`, so the outcome is unknown: repeat it with its id. `ce-expectedversion`, "
-            "`ce-correlationid`, `ce-causationid` and `ce-source` are those of the command."
+            "`ce-correlationid`, `ce-causationid` and `ce-source` are those of the command. The worker takes the same "
+            "requests behind `/webhooks/NAME` of its REST interface, as `POST /webhooks/NAME/17/Place`, and forwards "
+            "them: where the port is left out, that is the address."
         ),
         {
             "connector.class": "CommandSource",

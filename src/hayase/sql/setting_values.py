@@ -135,7 +135,7 @@ def not_empty(text: str) -> str:
     return text
 
 
-def value_format(text: str) -> str:
+def format_name(text: str) -> str:
     """The name of a format."""
     return one_of(*_FORMATS)(text)
 

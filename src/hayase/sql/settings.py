@@ -123,10 +123,10 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "ksql.output.topic.name.prefix": _honoured("", "what topics of results begin with", values.topic_prefix),
     "ksql.persistence.default.format.key": _honoured(
-        "KAFKA", "the format of keys where WITH has none", values.value_format
+        "KAFKA", "the format of keys where WITH has none", values.format_name
     ),
     "ksql.persistence.default.format.value": _honoured(
-        None, "the format of values where WITH has none", values.value_format
+        None, "the format of values where WITH has none", values.format_name
     ),
     "ksql.persistence.wrap.single.values": _honoured(
         None, "whether an only value column is a field of a record", values.boolean

@@ -69,7 +69,7 @@ _CODEC_NAMES = {1: "lz4_raw", 2: "zstd", 3: "gzip", 4: "snappy"}
 _encoder = msgspec.msgpack.Encoder()
 _HeadersOfOne = tuple[tuple[str, bytes | None], ...]
 _decoder = msgspec.msgpack.Decoder(tuple[list[bytes | None], list[bytes | None], list[_HeadersOfOne] | None])
-# Headers are most of the work: of a part, those of the other records are skipped.
+# Headers are most of the work: of a part, those of the other records are left encoded.
 _part_decoder = msgspec.msgpack.Decoder(tuple[list[bytes | None], list[bytes | None], list[msgspec.Raw] | None])
 _headers_decoder = msgspec.msgpack.Decoder(_HeadersOfOne)
 
