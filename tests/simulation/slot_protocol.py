@@ -18,6 +18,7 @@ from hayase.core.errors import HayaseError, LogError, ProductionError
 from hayase.log.assignments import Assignments, Place
 from hayase.log.kafka import admin, slot_writer
 from hayase.log.kafka import clients as kafka_clients
+from hayase.log.kafka.markers import is_moved
 from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.kafka.slot_writer import SlotStep, SlotWriter
 from hayase.log.kafka.transactions import TransactionalProducer
@@ -259,7 +260,7 @@ def _one_before(real: Any) -> Any:
 
 def _moved_not_left(real: Any) -> Any:
     def write(self: Any, writes: Any, now_ms: int) -> None:
-        kept = [each for each in writes if each.marker.epoch < 1 << 40]
+        kept = [each for each in writes if not is_moved(each.marker)]
         if kept:
             real(self, kept, now_ms)
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from hayase.connect.generations import marker_number
 from hayase.core.records import TopicPartition
 from hayase.log.kafka import markers
-from hayase.log.kafka.markers import MarkerTopics, encode_marker
+from hayase.log.kafka.markers import MarkerTopics, encode_marker, is_moved, moved_marker
 from hayase.log.protocol import LogConfig, Marker
 
 WAIT_S = 10.0
@@ -98,3 +99,8 @@ def test_reads_at_the_same_time_do_not_get_each_others_markers(monkeypatch: pyte
     for thread in threads:
         thread.join(WAIT_S)
     assert read == {partition: marker_of(partition) for partition in PARTITIONS}
+
+
+def test_a_marker_of_a_connector_is_not_taken_for_one_of_a_bundle_that_has_moved() -> None:
+    assert is_moved(moved_marker("L", "runtime"))
+    assert not any(is_moved(Marker("L", marker_number(generation, 0), "n")) for generation in (1, 2, 1 << 20))

@@ -41,8 +41,11 @@ _TOPIC_SETTINGS = {
 }
 _WAIT_S = 0.002
 _SLOT_KEY = "@slot/"
-MOVED = 1 << 40
-"""Later than any epoch: a writer that looks for a bundle's marker under the bundle's own key gives up."""
+MOVED = 1 << 62
+"""Later than any epoch: a writer that looks for a bundle's marker under the bundle's own key gives up.
+
+Markers of connectors count generations by 2^40 (`hayase.connect.generations.marker_number`), and stay far below, too.
+"""
 
 
 def markers_topic(application_id: str) -> str:
