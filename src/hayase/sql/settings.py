@@ -6,6 +6,7 @@ One table drives SET, LIST PROPERTIES and the settings of a query's topology.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -13,11 +14,13 @@ from functools import partial
 
 from hayase.core.config_table import SETTINGS as SETTINGS_OF_STREAMS
 from hayase.core.errors import ConfigError
+from hayase.core.logs import MASK
 from hayase.sql import setting_values as values
 from hayase.sql.ast.location import Location
 from hayase.sql.errors import StatementError
 from hayase.sql.setting_names import SERVER_SETTINGS
 
+_USER_INFO = re.compile(r"//[^/?#\s]*@")
 _PREFIXES = ("ksql.", "hayase.query.", "hayase.server.")
 STREAMS_PREFIX = "ksql.streams."
 FUNCTIONS_PREFIX = "ksql.functions."
@@ -247,7 +250,9 @@ def check_setting(name: str, value: object, location: Location | None = None) ->
     problem = _problem(found, value)
     if problem is not None:
         raise StatementError(
-            "INVALID_SETTING", f"Invalid value {value} for configuration {name}: {problem}", location=location
+            "INVALID_SETTING",
+            f"Invalid value {_shown(value)} for configuration {name}: {problem}",
+            location=location,
         )
     return found
 
@@ -268,7 +273,7 @@ def configured_setting(name: str, value: object) -> Setting | None:
         raise ConfigError("REFUSED_SETTING", f"{name} cannot be set: {found.meaning}", setting=name)
     problem = _problem(found, value)
     if problem is not None:
-        raise ConfigError("INVALID_SETTING", f"{name} is {value!r}: {problem}", setting=name)
+        raise ConfigError("INVALID_SETTING", f"{name} is {_shown(value)!r}: {problem}", setting=name)
     return found
 
 
@@ -298,6 +303,11 @@ def plain_setting_name(name: str) -> str:
 def setting_text(value: object) -> str:
     """The text of a value, which a request may give as a boolean or number of JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def _shown(value: object) -> object:
+    """A value without the user and password of an address."""
+    return _USER_INFO.sub(f"//{MASK}@", value) if isinstance(value, str) else value
 
 
 def _problem(setting: Setting, value: object) -> str | None:
