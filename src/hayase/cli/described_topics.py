@@ -34,10 +34,11 @@ def described_topics(topology: Topology, config: StreamsConfig) -> Iterator[str]
         yield f"  not known: {error}"
         return
     own = topology.internal_topics
+    made = {*own, *_of_patterns(topology)}
     counts = {name: info.partitions for name, info in infos.items()}
     for name in dict.fromkeys([*read, *written]):
         use = " and ".join(word for word, names in (("read", read), ("written", written)) if name in names)
-        missing = "not made yet; the first start makes it" if name in own else f"MISSING: hayase topics create {name}"
+        missing = "not made yet; the first start makes it" if name in made else f"MISSING: hayase topics create {name}"
         yield f"  {name}: {use}, {_shown(counts[name]) if name in counts else missing}"
     if any(name not in counts and name not in own for name in read):
         return
@@ -48,6 +49,14 @@ def described_topics(topology: Topology, config: StreamsConfig) -> Iterator[str]
         return
     for name in topology.repartitions:
         yield f"  {name}: between tasks, {_shown(internal[name])}"
+
+
+def _of_patterns(topology: Topology) -> Iterator[str]:
+    """Topics of aggregates and sagas, which have settings of their own: the start makes them, not the user."""
+    from hayase.patterns.relations import aggregates_of, sagas_of
+
+    for each in (*aggregates_of(topology).values(), *sagas_of(topology).values()):
+        yield from each.topics
 
 
 def _shown(partitions: int) -> str:

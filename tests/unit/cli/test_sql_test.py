@@ -213,3 +213,38 @@ def test_files_that_are_not_of_ksql_test_runner_are_named(tests: Folder) -> None
         "--json", *map(str, (statements, inputs, inputs)), code=1
     )
     assert "--json takes the files" in tests.run("--json", str(statements), code=1)
+
+
+PER_HOUR = """
+CREATE STREAM rides (bike STRING KEY, minutes INT) WITH (kafka_topic='rides', value_format='JSON');
+CREATE TABLE totals AS SELECT bike, SUM(`MINUTES`) AS total FROM rides WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY bike;
+CREATE TABLE visits AS SELECT bike, COUNT(*) AS n FROM rides WINDOW SESSION (1 HOUR) GROUP BY bike;
+INSERT INTO rides (rowtime, bike, minutes) VALUES (3600007, 'b', 5);
+"""
+
+
+@pytest.mark.parametrize(
+    "asserted",
+    [
+        "totals (bike, windowstart, windowend, total) VALUES ('b', 3600000, 7200000, 5)",
+        "visits (windowstart, windowend, n) VALUES (3600007, 3600007, 1)",
+    ],
+)
+def test_an_assertion_names_the_window(tests: Folder, asserted: str) -> None:
+    tests.write("good.sql", f"{PER_HOUR} ASSERT VALUES {asserted};")
+    assert tests.run(code=0).endswith("good.sql: good\n1 passed, 0 failed\n")
+
+
+def test_an_assertion_about_another_window_fails(tests: Folder) -> None:
+    tests.write("bad.sql", f"{PER_HOUR} ASSERT VALUES totals (windowstart, total) VALUES (7200000, 5);")
+    assert "{'WINDOWSTART': 3600000, 'TOTAL': 5}" in tests.run(code=1)
+
+
+def test_an_assertion_about_an_unknown_column_says_which_there_are(tests: Folder) -> None:
+    tests.write("bad.sql", f"{STREAMS} INSERT INTO parcels VALUES (1, 2); ASSERT VALUES parcels (kilo) VALUES (2);")
+    assert "`KILO` does not exist. PARCELS has ID, GRAMS, ROWTIME." in tests.run(code=1)
+
+
+def test_a_column_with_the_name_of_a_unit_is_written_in_backquotes(tests: Folder) -> None:
+    tests.write("bad.sql", PER_HOUR.replace("`MINUTES`", "minutes"))
+    assert "MINUTES can only be an argument; a column of this name is written `MINUTES` (line 3" in tests.run(code=1)

@@ -177,3 +177,13 @@ def reserving(stock: CommandTarget[Reserve]) -> Payments:
         return [made(own.id), deadline(timedelta(minutes=1), made(own.id))]
 
     return aggregate
+
+
+def test_describe_does_not_ask_for_topics_that_the_start_of_an_aggregate_makes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAYASE_LOG_DIR", str(tmp_path))
+    assert run_cli(["topics", "create", "other"]) == 0
+    run_cli(["describe", f"{PROGRAM}:orders"])
+    out = capsys.readouterr().out
+    assert "  order-events: read and written, not made yet; the first start makes it\n" in out

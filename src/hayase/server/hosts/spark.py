@@ -181,7 +181,7 @@ class SparkHost:
         except StateError as error:
             if error.condition in ("NO_STATE", "STATE_NOT_THERE"):
                 raise StatementError(
-                    "NOT_READY", f"query {query_id} has no state yet: {error.message}. Try again later"
+                    "NOT_READY", f"query {query_id} has no state yet: {error.message.rstrip('.')}. Try again later"
                 ) from error
             raise
 

@@ -190,7 +190,9 @@ class Typer:
                 return map_type(entries, lambda one: self.type_of(one, variables))
             case StructConstructor(fields):
                 return struct_type(fields, lambda one: self.type_of(one, variables))
-        raise _error(expression, "MISPLACED_EXPRESSION", f"{expression_text(expression)} can only be an argument")
+        text = expression_text(expression)
+        advice = f"; a column of this name is written `{text}`" if isinstance(expression, TimeUnit) else ""
+        raise _error(expression, "MISPLACED_EXPRESSION", f"{text} can only be an argument{advice}")
 
     def _column(self, expression: Expression, name: str) -> SqlType:
         type_ = self.columns.get(name)

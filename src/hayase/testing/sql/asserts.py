@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from hayase.sql.ast.statements import (
     CreateSource,
 )
 from hayase.sql.ast.text import expression_text
-from hayase.sql.catalog.sources import ROWTIME, DataSource
+from hayase.sql.catalog.sources import ROWTIME, WINDOW_BOUNDS, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
 from hayase.sql.expressions.rows import compile_row
@@ -92,11 +93,15 @@ def _expected(
 ) -> dict[str, Any]:
     if len(names) != len(expressions):
         raise StatementError("INVALID_ASSERT", f"{len(names)} columns, but {len(expressions)} values")
-    types: dict[str, SqlType] = {**source.columns, ROWTIME: BIGINT}
+    bounds = {} if source.window is None else WINDOW_BOUNDS
+    types: dict[str, SqlType] = {**source.columns, ROWTIME: BIGINT, **bounds}
     expected = {}
     for name, expression in zip(names, expressions, strict=True):
         if name not in types:
-            raise StatementError("UNKNOWN_COLUMN", f"Column name {quoted_name(name)} does not exist.")
+            raise StatementError(
+                "UNKNOWN_COLUMN",
+                f"Column name {quoted_name(name)} does not exist. {source.name} has {', '.join(types)}.",
+            )
         expected[name] = _value(expression, types[name], engine)
     return expected
 
@@ -116,16 +121,24 @@ def _value(expression: Expression, type_: SqlType, engine: SqlEngine) -> Any:
 
 
 def _actual(record: RawRecord, source: DataSource, registry: SchemaRegistry) -> dict[str, Any]:
-    """The columns of a record, ROWTIME with them."""
-    key_bytes = record.key
-    if key_bytes is not None and source.window is not None:
-        key_bytes = key_bytes[: -_BOUNDS_BYTES[source.window.kind]]
+    """The columns of a record, ROWTIME and the bounds of its window with them."""
+    key_bytes, bounds = _window_of(record.key, source)
     key = key_serde(source.key_format, source.key, topic=source.topic, registry=registry).deserialize(key_bytes)
     value = value_serde(source.value_format, source.value, topic=source.topic, registry=registry).deserialize(
         record.value
     )
     keys = key if isinstance(key, dict) and len(source.key) != 1 else {column.name: key for column in source.key}
-    return {ROWTIME: record.timestamp_ms, **(keys or {}), **(value or {})}
+    return {ROWTIME: record.timestamp_ms, **bounds, **(keys or {}), **(value or {})}
+
+
+def _window_of(key: bytes | None, source: DataSource) -> tuple[bytes | None, dict[str, int]]:
+    """The key without its window, and the bounds of that."""
+    if key is None or source.window is None:
+        return key, {}
+    length = _BOUNDS_BYTES[source.window.kind]
+    numbers = struct.unpack(f">{length // 8}q", key[-length:])
+    start, end = numbers[-1], numbers[0] if len(numbers) == 2 else numbers[0] + (source.window.size_ms or 0)
+    return key[:-length], {WINDOWSTART: start, WINDOWEND: end}
 
 
 def _compare(actual: dict[str, Any], expected: dict[str, Any], source: DataSource) -> None:
