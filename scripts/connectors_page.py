@@ -94,7 +94,8 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "`answer.timeout.ms`, so the outcome is unknown: repeat it with its id. `ce-expectedversion`, "
             "`ce-correlationid`, `ce-causationid` and `ce-source` are those of the command. The worker takes the same "
             "requests behind `/webhooks/NAME` of its REST interface, as `POST /webhooks/NAME/17/Place`, and forwards "
-            "them: where the port is left out, that is the address."
+            "them: where the port is left out, that is the address. A signature (`hmac.secret`) covers time and body, "
+            "not aggregate, type and id: the worker's password is asked for, too. Use TLS."
         ),
         {
             "connector.class": "CommandSource",

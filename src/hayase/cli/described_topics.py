@@ -53,10 +53,14 @@ def described_topics(topology: Topology, config: StreamsConfig) -> Iterator[str]
 
 def _of_patterns(topology: Topology) -> Iterator[str]:
     """Topics of aggregates and sagas, which have settings of their own: the start makes them, not the user."""
+    from hayase.patterns.event_sourced import EventSourced
     from hayase.patterns.relations import aggregates_of, sagas_of
 
-    for each in (*aggregates_of(topology).values(), *sagas_of(topology).values()):
-        yield from each.topics
+    for aggregate in aggregates_of(topology).values():
+        if isinstance(aggregate, EventSourced):
+            yield from aggregate.topics
+    for saga in sagas_of(topology).values():
+        yield from saga.topics
 
 
 def _shown(partitions: int) -> str:

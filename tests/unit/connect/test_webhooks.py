@@ -87,12 +87,16 @@ def test_a_signed_request_needs_no_password_of_the_worker_and_any_other_does(
     with ConnectWorker(config_of_log, props) as worker:
         worker.herder.put_config("signed", {**HOOK, "hmac.secret": "secret"})
         worker.herder.put_config("open", HOOK)
+        (tmp_path / "lines.txt").touch()
+        lines = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines"}
+        worker.herder.put_config("lines", {**lines, "hmac.secret": "of no use to it"})
         url, stamp = f"{worker.urls[0]}/webhooks", str(int(time.time()))
         signature = hmac.new(b"secret", f"{stamp}.1".encode(), hashlib.sha256).hexdigest()
         headers = {"X-Timestamp": stamp, "X-Signature": signature}
         assert httpx2.post(f"{url}/signed", content="1", headers=headers, timeout=30).status_code == 200
         assert "signature" in httpx2.post(f"{url}/signed", content="2", timeout=30).json()["message"]
         assert httpx2.post(f"{url}/open", content="1").status_code == 401
+        assert httpx2.post(f"{url}/lines", content="1", headers=headers).status_code == 401
         assert httpx2.post(f"{url}/open", content="1", auth=("ada", "open sesame"), timeout=30).status_code == 200
 
 

@@ -30,6 +30,7 @@ from hayase.core.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
 _END_S = 30.0
+_SIGNED_AS_A_WHOLE = ("WebhookSource", "WebhookSourceConnector")
 Json = dict[str, object]
 
 
@@ -308,10 +309,17 @@ class Herder:
     # requests that connectors take
 
     def checks_signatures(self, name: str) -> bool:
-        """Whether a connector refuses requests that are not signed (`hmac.secret`)."""
+        """Whether a connector refuses requests that are not signed as a whole (`hmac.secret` of a webhook source).
+
+        The signature of a command says nothing of the aggregate and type, which are in its path.
+        """
         with self._lock:
             runner = self._runners.get(name)
-        return runner is not None and bool(runner.stored.props.get("hmac.secret"))
+        if runner is None:
+            return False
+        props = runner.stored.props or {}
+        name_of_class = props.get("connector.class", "").rpartition(".")[2]
+        return name_of_class in _SIGNED_AS_A_WHOLE and bool(props.get("hmac.secret"))
 
     # topics
 
