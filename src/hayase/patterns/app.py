@@ -255,6 +255,18 @@ def _naming_rebuild(aggregates: Mapping[str, EventSourced[Any, Any, Any]]) -> It
         ) from error
 
 
+def create_topics(topology: Topology, config: StreamsConfig) -> None:
+    """Make the topics of a topology's aggregates and sagas, and check those that are there; none for other topologies.
+
+    `PatternsApp` does so by itself. For a topology of a shared runtime, before it starts.
+
+    Raises:
+        ConfigError: as `PatternsApp.create_topics`.
+    """
+    if aggregates_of(topology) or sagas_of(topology):
+        PatternsApp(topology, config).create_topics()
+
+
 def _check_owner(log: Log, aggregate: EventSourced[Any, Any, Any], application_id: str) -> None:
     """Refuse an aggregate that another application decides for, by the last events of each partition."""
     topic = aggregate.events_topic
