@@ -72,7 +72,7 @@ def test_chunks_change_nothing_on_both_sides_of_a_shuffle(
 @pytest.mark.parametrize("caching", [OFF, LENIENT], ids=["uncached", "cached"])
 @pytest.mark.parametrize("form", ["rows", "columns"])
 @pytest.mark.parametrize("name", TOPOLOGIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_chunks_of_long_epochs_change_nothing(name: str, form: str, caching: dict[str, Any], seed: int) -> None:
     """Rows are updated, removed and made again in many chunks, with and without headers."""
     rng = random.Random(seed)
