@@ -27,7 +27,7 @@ def test_markers_in_kafka_are_those_of_earlier_releases() -> None:
 
 def test_markers_that_slots_write_have_keys_of_their_own_and_the_bundles_key_says_where() -> None:
     assert slot_key("0-1") == "@slot/0-1"
-    assert encode_marker(moved_marker("L", "where")) == b'{"lineage":"L","epoch":1099511627776,"digest":"where"}'
+    assert encode_marker(moved_marker("L", "where")) == b'{"lineage":"L","epoch":4611686018427387904,"digest":"where"}'
     owner = msgspec.json.encode(Owner("shop", "/data/shop"))
     assert owner == b'{"runtime":"shop","checkpoint":"/data/shop"}'
 
