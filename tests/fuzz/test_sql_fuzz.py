@@ -83,7 +83,10 @@ def no_logs() -> Iterator[None]:
 @pytest.mark.usefixtures("no_logs")
 def test_random_statements(portion: int, inputs: int, tmp_path: Path) -> None:
     succeeded = 0
-    for batch in range(portion, -(-inputs // 2 // BATCH), PORTIONS):
+    batches = range(portion, -(-inputs // 2 // BATCH), PORTIONS)
+    if not batches:
+        pytest.skip("so few inputs leave this portion none")
+    for batch in batches:
         on, maker = engine(), StatementMaker(f"sql {batch}")
         for _ in range(BATCH):
             text = maker.next()
