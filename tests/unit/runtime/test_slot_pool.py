@@ -173,6 +173,26 @@ def test_deaths_do_not_use_up_the_attempts_that_spark_gives_a_task(pool: SlotPoo
     assert [each.died for each in bad] == [slot_pool.DEATHS_MAX] * 3
 
 
+def test_idle_slots_do_not_hold_up_a_job_that_ends_early_because_a_task_has_died(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    idle = Task(pool, 1, 1)
+    time.sleep(0.1)
+
+    def die(name: str) -> TopologyResult:
+        raise EOFError
+
+    some = work("a", 0)
+    thread = in_thread(pool, some)
+    dying = Task(pool, 0, 1, die)
+    dying.join(WAIT_S)
+    dying.connection.close()
+    time.sleep(0.05)
+    again = Task(pool, 0, 1)
+    thread.join(WAIT_S)
+    assert some.results
+    assert again.returned.wait(WAIT_S) and idle.returned.wait(WAIT_S)
+
+
 def test_cancelled_requests_are_not_begun(pool: SlotPool) -> None:
     some, other = work("a", 0), work("b", 0)
     threads = [in_thread(pool, some), in_thread(pool, other)]

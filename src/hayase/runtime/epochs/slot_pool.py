@@ -243,7 +243,7 @@ class SlotPool:
                 left_s = LAST_ATTEMPT_S if works else 0.0
                 self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
             slot.connection, slot.job, slot.served, slot.missing_since = connection, join.job, not works, None
-            self._changed[join.slot].notify_all()
+            self._notify()  # slots that are idle may be waiting for a later end of the job
             return True
 
     def _next(self, number: int, connection: Connection) -> list[Work]:
