@@ -43,6 +43,18 @@ def test_the_topology_whose_record_is_refused_fails_alone() -> None:
     assert log.transactions == [["a0", "a1"], ["c0"]]
 
 
+def test_outputs_that_cannot_be_read_from_disk_fail_their_topology_alone() -> None:
+    class Unreadable(Log):
+        def write(self, steps: Sequence[str]) -> list[bool]:
+            if "b0" in steps:
+                raise OSError("a spilled part is gone")
+            return super().write(steps)
+
+    log = Unreadable()
+    first, failed, last = publish_together(GROUPS, log.write, log.write_alone)
+    assert (first, last) == ([True, False], [True]) and isinstance(failed, OSError)
+
+
 def test_a_topology_that_has_nothing_beside_it_is_written_alone_at_once() -> None:
     log = Log()
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from hayase.core.errors import HayaseError
 from hayase.log.assignments import Place
 from hayase.task.publication import Publication
 
@@ -40,7 +39,7 @@ def publish_together(
         try:
             written = iter(write([step for group in groups for step in group]))
             return [[next(written) for _ in group] for group in groups]
-        except HayaseError as error:
+        except Exception as error:  # of any of them, also where outputs are read from disk
             _LOG.info("outputs of %d topologies are written one by one: %s", len(groups), error)
     outcomes: list[list[bool] | Exception] = []
     for number in range(len(groups)):
