@@ -15,7 +15,7 @@ from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.shared_options import SharedOptions
-from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+from hayase.runtime.wire.topology_list import TopologyStarts
 from hayase.runtime.worker.slot_client import SlotWorker, work_off
 
 _POLL_S = 0.02
@@ -40,10 +40,7 @@ class QueryInProcess:
             str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING",
             runtime_id, str(folder.parent / "checkpoint"), False, 60_000,
         )  # fmt: skip
-        self._lock = threading.Lock()
-        self._list = TopologyList(self.folder)
-        self._topologies: dict[str, ListedTopology] = {}
-        self._starts = 0
+        self._listed = TopologyStarts(self.folder)
         self._stopping = threading.Event()
         self._workers: list[SlotWorker] = []
         self._thread = threading.Thread(target=self._run_jobs, name="jobs", daemon=True)
@@ -56,17 +53,11 @@ class QueryInProcess:
 
     def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
         """As `SharedQuery.list_topology`."""
-        with self._lock:
-            self._starts += 1
-            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
-            self._list.write(self._topologies)
-            return self._starts
+        return self._listed.add(application_id, options, bounded=bounded)
 
     def unlist_topology(self, application_id: str) -> None:
         """As `SharedQuery.unlist_topology`."""
-        with self._lock:
-            if self._topologies.pop(application_id, None) is not None:
-                self._list.write(self._topologies)
+        self._listed.remove(application_id)
 
     def close(self) -> None:
         """As `SharedQuery.close`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.spark.place import Place
@@ -20,9 +23,17 @@ CLOSE_S = 0.5
 class FailingQuery(QueryInProcess):
     """Fails when it has a topology, before anything was read; its end takes a while."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._has_one = threading.Event()
+
+    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+        number = super().list_topology(application_id, options, bounded=bounded)
+        self._has_one.set()
+        return number
+
     def _run_jobs(self) -> None:
-        while not self._topologies:
-            time.sleep(0.01)
+        self._has_one.wait()
         self.error = ProcessingError("QUERY_FAILED", "a task was tried too often")
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.failure import query_failure, spark_gone, start_failure
 from hayase.runtime.wire.log_relay import LogRelay
 from hayase.runtime.wire.shared_options import SHARED, SharedOptions
-from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+from hayase.runtime.wire.topology_list import TopologyStarts
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -103,10 +103,7 @@ class SharedQuery:
             patience_ms,
         )
         self._options = {SHARED: msgspec.json.encode(options).decode()}
-        self._lock = threading.Lock()
-        self._list = TopologyList(self.folder)
-        self._topologies: dict[str, ListedTopology] = {}
-        self._starts = 0
+        self._listed = TopologyStarts(self.folder)
         self._queries = 0
         self._session: SessionUse | None = None
         self._contention: CoreContention | None = None
@@ -125,17 +122,11 @@ class SharedQuery:
 
     def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
         """Have a topology run from now on; in place of what runs under that id. Returns the number of this start."""
-        with self._lock:
-            self._starts += 1
-            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
-            self._list.write(self._topologies)
-            return self._starts
+        return self._listed.add(application_id, options, bounded=bounded)
 
     def unlist_topology(self, application_id: str) -> None:
         """Stop a topology: at once, an epoch that is open is finished by its next start."""
-        with self._lock:
-            if self._topologies.pop(application_id, None) is not None:
-                self._list.write(self._topologies)
+        self._listed.remove(application_id)
 
     def close(self) -> None:
         """Stop the query, and Spark, if this runtime started it. Never raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ class TopologyList:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _FILE
-        self._read_at = 0
+        self._read = (0, 0)
 
     def write(self, topologies: Mapping[str, ListedTopology]) -> None:
         """Driver: replace the list."""
@@ -49,11 +50,41 @@ class TopologyList:
     def changed(self) -> dict[str, ListedTopology] | None:
         """Planner: the list, by application id; `None` if it is as it was at the last call."""
         try:
-            written_at = self._path.stat().st_mtime_ns
-            if written_at == self._read_at:
+            found = self._path.stat()
+            # Each list is a file of its own; times of files alone tell lists of the same few milliseconds not apart.
+            written = found.st_mtime_ns, found.st_ino
+            if written == self._read:
                 return None
             data = self._path.read_bytes()
         except FileNotFoundError:
             return None
-        self._read_at = written_at
+        self._read = written
         return msgspec.json.decode(data, type=dict[str, ListedTopology])
+
+
+class TopologyStarts:
+    """The topologies that are to run, as the driver changes them. Thread-safe.
+
+    Args:
+        folder: of the runtime's run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = threading.Lock()
+        self._list = TopologyList(folder)
+        self._topologies: dict[str, ListedTopology] = {}
+        self._starts = 0
+
+    def add(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+        """Have a topology run, in place of what runs under that id. Returns the number of this start."""
+        with self._lock:
+            self._starts += 1
+            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
+            self._list.write(self._topologies)
+            return self._starts
+
+    def remove(self, application_id: str) -> None:
+        """Have a topology run no longer."""
+        with self._lock:
+            if self._topologies.pop(application_id, None) is not None:
+                self._list.write(self._topologies)
