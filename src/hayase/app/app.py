@@ -428,6 +428,7 @@ class StreamsApp(StoreReading):
         try:
             self._connectors = connectors_of(self.topology, self.config)
             self._take_folders()
+            self._create_topics()
             spark_settings = settings_of_session(self.config.spark_properties)
             run = self._new_run(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
@@ -521,6 +522,9 @@ class StreamsApp(StoreReading):
         self._lease = lease_for(self._blobs, self.config.application_id)
         self._lease.__enter__()
         clear_memory(self.config)
+
+    def _create_topics(self) -> None:
+        """For subclasses: make the topics that processors need with settings of their own."""
 
     def _watch(self, runner: Runner, changes: TopicChanges | None, bounded: bool) -> None:
         """The only place that ends a started application."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hayase.app.app import StreamsApp
 from hayase.app.failure_recovery import FailureRecord
+from hayase.app.topics import create_topics_of_processors
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.topology.topology import Topology
@@ -63,6 +64,9 @@ class NamedTopology(StreamsApp):
 
     def _settle_producers(self) -> None:
         """Its bundles are published by slots; the planner sees to that."""
+
+    def _create_topics(self) -> None:  # a PatternsApp does so for itself
+        create_topics_of_processors(self.topology, self.config)
 
     def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
         from hayase.runtime.driver.run import Run

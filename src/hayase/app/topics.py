@@ -6,6 +6,7 @@ Those that patterns mean, and the internal and dead-letter ones, which it makes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 from hayase.compiler.build import check_sinks, check_sources, sink_topics, source_topics
 from hayase.compiler.partitions import partition_counts
@@ -14,12 +15,36 @@ from hayase.core.errors import TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, TopicInfo
-from hayase.topology.nodes import SourceNode
+from hayase.topology.nodes import ProcessorNode, SourceNode
+from hayase.topology.operators import Process
 from hayase.topology.resolve import has_patterns, resolve_patterns
 from hayase.topology.topology import Topology
 
 INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Kafka Streams' own: time removes nothing; processed records are deleted every `repartition.purge.interval.ms`."""
+
+
+@runtime_checkable
+class CreatesTopics(Protocol):
+    """A supplier of processors that cannot do with topics of any settings: it makes and checks them."""
+
+    @staticmethod
+    def create_topics(topology: Topology, config: StreamsConfig) -> None:
+        """Make the topics of all such processors of a topology that are not there, and check those that are."""
+        ...
+
+
+def create_topics_of_processors(topology: Topology, config: StreamsConfig) -> None:
+    """Make the topics that processors of a topology need with settings of their own, e.g. those of aggregates.
+
+    Raises:
+        HayaseError: what the suppliers raise.
+    """
+    operators = [node.operator for node in topology.nodes if isinstance(node, ProcessorNode)]
+    suppliers: list[object] = [operator.supplier for operator in operators if isinstance(operator, Process)]
+    makers = {supplier.create_topics for supplier in suppliers if isinstance(supplier, CreatesTopics)}
+    for create_topics in makers:
+        create_topics(topology, config)
 
 
 def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topology, dict[str, TopicInfo]]:

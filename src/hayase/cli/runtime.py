@@ -74,16 +74,13 @@ def run(
 
         hayase runtime run revenue=shop.py:revenue shop.py:returns -c application.id=shop -b localhost:9092
     """
-    from hayase.patterns.app import create_topics
-
     given = read_settings(config, config_file)
     of_all = {key: value for key, value in given.items() if is_of_topologies(key)}
     of_runtime = {key: value for key, value in given.items() if key not in of_all}
     runtime = StreamsRuntime(_settings(of_runtime, log_settings(log_dir, bootstrap_servers)))
     for target in targets or []:
         name, loaded = _load(target)
-        app = runtime.add_topology(name, loaded.topology, of_all, delete_removed_stores=delete_removed_stores)
-        create_topics(loaded.topology, app.config)
+        runtime.add_topology(name, loaded.topology, of_all, delete_removed_stores=delete_removed_stores)
     typer.echo(f"runtime {runtime.config.application_id}; Ctrl-C stops it")
     if runtime.config.log_format is None:
         level = runtime.config.log_level or "WARNING"

@@ -258,7 +258,7 @@ def _naming_rebuild(aggregates: Mapping[str, EventSourced[Any, Any, Any]]) -> It
 def create_topics(topology: Topology, config: StreamsConfig) -> None:
     """Make the topics of a topology's aggregates and sagas, and check those that are there; none for other topologies.
 
-    `PatternsApp` does so by itself. For a topology of a shared runtime, before it starts.
+    `PatternsApp` does so by itself, and a shared runtime where a topology has aggregates or sagas.
 
     Raises:
         ConfigError: as `PatternsApp.create_topics`.
