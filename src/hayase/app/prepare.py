@@ -29,7 +29,7 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log, open_log_of_user
 from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders
-from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
+from hayase.runtime.driver.master import MASTER, is_cluster, sends_in_clear
 from hayase.runtime.driver.session import default_slots
 from hayase.runtime.epochs.done_marks import restore_done_marks
 from hayase.runtime.epochs.log_ownership import Claim, check_ownership, claim, forget_claims
@@ -90,7 +90,7 @@ def prepare(
         new_names, given = differs(given), in_format(given, FORMAT)
     slots = config.num_stream_threads or default_slots(spark_settings)
     cluster = is_cluster(spark_settings.get(MASTER, ""))
-    in_clear = cluster and is_encrypted(spark_settings)  # what tasks of a span say would be
+    in_clear = sends_in_clear(spark_settings)
     if cluster:
         _check_stores_can_move(given)
     set_moving(state_folders(config).disk / "state", moving=cluster)

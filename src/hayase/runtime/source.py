@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hayase.runtime.epochs.planner import EpochPlanner
     from hayase.runtime.epochs.shared_planner import SharedPlanner
+    from hayase.runtime.epochs.slot_jobs import SlotOrder
     from hayase.runtime.epochs.span_scheduler import SpanScheduler
 
 SOURCE_NAME = "hayase"
@@ -122,19 +123,20 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class PoolWork(InputPartition):
-    """The work order of one slot of a shared runtime: where the requests come from."""
+    """The work order of one slot of a shared runtime: where the requests come from, or the requests themselves."""
 
-    def __init__(self, slot: int, job: int, address: str) -> None:
-        super().__init__(slot)
-        self.slot = slot
+    def __init__(self, job: int, order: SlotOrder) -> None:
+        super().__init__(order.slot)
+        self.slot = order.slot
         self.job = job
-        self.address = address
+        self.address = order.address
+        self.round = order.round
 
 
 class PoolReader(DataSourceStreamReader):
     """Plans the epochs of all topologies of a shared runtime, and runs them in the workers.
 
-    To Spark, a micro-batch is a number: while it goes on, its tasks are the slots.
+    To Spark, a micro-batch is a number: while it goes on, its tasks are the slots, or it is one round.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -153,24 +155,25 @@ class PoolReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """The next job, or `start` if there is no topology."""
+        """The next job, or `start` if there is nothing to do."""
         after = start["job"] if start is not None else 0
         return {"job": self._planner().begin_job(after)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One work order a slot."""
+        """A work order for each slot that has something to do."""
         if end == start:
             return []
-        pool = self._planner().pool
-        return [PoolWork(slot, end["job"], pool.address) for slot in range(pool.size)]
+        return [PoolWork(end["job"], order) for order in self._planner().jobs.orders(end["job"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Work on requests until the job ends."""
+        """Work on requests until the job ends, or on those of a round."""
         from hayase.runtime.wire.shared_options import shared_options
-        from hayase.runtime.worker.slot_client import run_pool_slot
+        from hayase.runtime.worker.slot_client import run_pool_slot, run_round_slot
 
         options = shared_options(self._options)
         assert isinstance(partition, PoolWork) and options is not None
+        if partition.round is not None:
+            return run_round_slot(options, partition.slot, partition.round)
         return run_pool_slot(options, partition.slot, partition.job, partition.address)
 
     def commit(self, end: dict[str, int]) -> None:

@@ -13,6 +13,7 @@ from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder
 from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.shared_planner import SharedPlanner
+from hayase.runtime.epochs.slot_jobs import SlotOrder
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.topology_list import TopologyStarts
@@ -25,8 +26,9 @@ _JOIN_S = 20.0
 class QueryInProcess:
     """In the place of `SharedQuery`: the parts of Spark are played here, all else is the product's code.
 
-    A job has a thread for each slot, which works on requests until the job has ended; then the next one begins. What a
-    slot keeps from job to job is a `SlotWorker` of its own, as in a worker process.
+    A job has a thread for each slot that has an order, which works on requests until the job has ended, or on those of
+    a round; then the next one begins. What a slot keeps from job to job is a `SlotWorker` of its own, as in a worker
+    process.
     """
 
     def __init__(self, runtime_id: str, folder: Path, slots: int, *_: object, job_s: float, **__: Any) -> None:
@@ -78,12 +80,18 @@ class QueryInProcess:
                 self._stopping.wait(_POLL_S)
                 continue
             last = job
-            address = self._planner.pool.address
             tasks = [
-                threading.Thread(target=work_off, args=(worker, slot, job, address), name=f"slot {slot}", daemon=True)
-                for slot, worker in enumerate(self._workers)
+                threading.Thread(target=self._run_slot, args=(job, order), name=f"slot {order.slot}", daemon=True)
+                for order in self._planner.jobs.orders(job)
             ]
             for task in tasks:
                 task.start()
             for task in tasks:
                 task.join()
+
+    def _run_slot(self, job: int, order: SlotOrder) -> None:
+        worker = self._workers[order.slot]
+        if order.round is None:
+            work_off(worker, order.slot, job, order.address)
+        else:
+            worker.run_round(order.slot, order.round)

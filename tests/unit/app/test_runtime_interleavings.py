@@ -87,11 +87,12 @@ SHAPES = {"copies": "copy", "counts": "by key", "rests": "by rest", "around": "t
 
 
 class Interleaving:
-    """Random steps on a runtime and its topologies, and what has to come of it."""
+    """Random steps on a runtime and its topologies, and what has to come of it; `span_ms` 0: each job is a round."""
 
-    def __init__(self, seed: int, place: Place) -> None:
+    def __init__(self, seed: int, place: Place, span_ms: int) -> None:
         self.random = random.Random(seed)
         self.place = place
+        self.span_ms = span_ms
         self.ids = 0
         self.given: list[tuple[str, int]] = []
         self.begins: dict[str, dict[int, int]] = {}
@@ -211,7 +212,7 @@ class Interleaving:
         }
 
     def _opened(self) -> StreamsRuntime:
-        settings = self.place.settings(epoch_span_max_ms=300)
+        settings = self.place.settings(epoch_span_max_ms=self.span_ms)
         del settings["commit.interval.ms"]
         runtime = StreamsRuntime(settings)
         runtime.start()
@@ -224,13 +225,10 @@ def _place(folder: Path) -> Iterator[Place]:
         yield place
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 40))])
-def test_each_topology_has_the_result_that_it_has_alone(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def expect_results_as_alone(seed: int, span_ms: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with _place(tmp_path) as place:
-        steps = Interleaving(seed, place)
+    with _place(folder) as place:
+        steps = Interleaving(seed, place, span_ms)
         try:
             for _ in range(STEPS):
                 steps.step()
@@ -238,3 +236,19 @@ def test_each_topology_has_the_result_that_it_has_alone(
             steps.check()
         finally:
             steps.runtime.close(timedelta(0))
+
+
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 40))])
+def test_each_topology_has_the_result_that_it_has_alone(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_results_as_alone(seed, 300, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(40, 42), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(42, 60))]
+)
+def test_each_topology_has_the_result_that_it_has_alone_where_each_job_is_a_round(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_results_as_alone(seed, 0, tmp_path, monkeypatch)

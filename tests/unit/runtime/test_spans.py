@@ -18,7 +18,7 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
 from hayase.core.errors import SourceRangeLostError
 from hayase.runtime.driver.progress import Progress
-from hayase.runtime.epochs import span_scheduler, span_server
+from hayase.runtime.epochs import span_backoff, span_scheduler, span_server
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.span_scheduler import SpanScheduler
 from hayase.runtime.source import EpochReader, SlotWork
@@ -254,7 +254,7 @@ def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(
     planner, now = scene.planner(slots=2, endpoints=dataclasses.replace(scene.endpoints, host="127.0.0.1")), [0.0]
     scheduler = SpanScheduler(planner, lambda: now[0])
     planner.next_epoch(-1)
-    for pause_s in (span_scheduler.SPAN_BACKOFF_S, 2 * span_scheduler.SPAN_BACKOFF_S):
+    for pause_s in (span_backoff.SPAN_BACKOFF_S, 2 * span_backoff.SPAN_BACKOFF_S):
         assert scheduler.begin(planner.record(0)) is not None
         scheduler.finish()  # the job has ended: its tasks could not reach the planner, and worked alone
         now[0] += pause_s - 1
@@ -348,7 +348,7 @@ def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
 def test_tasks_that_cannot_all_run_at_once_work_alone_and_the_next_jobs_too(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_scheduler, "JOIN_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(span_backoff, "JOIN_TIMEOUT_S", 0.1)
     planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)

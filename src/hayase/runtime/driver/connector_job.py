@@ -12,7 +12,7 @@ from pathlib import Path
 from hayase.connect.slots.pool import ConnectorSlotPool
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError
 from hayase.core.private_files import make_folder, umask_of
-from hayase.runtime.driver.master import MASTER, driver_addresses, is_cluster, is_encrypted
+from hayase.runtime.driver.master import MASTER, driver_addresses, is_cluster, sends_in_clear
 from hayase.runtime.driver.run import quietly
 from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse, default_slots, settings_of_session
 from hayase.runtime.driver.spark_resources import SPARK_ERRORS
@@ -52,7 +52,7 @@ class ConnectorJob:
         self, name: str, folder: Path, spark_settings: Mapping[str, str], slots: int | None, *, log_level: str
     ) -> None:
         known = settings_of_session(spark_settings)
-        if is_cluster(known.get(MASTER, "")) and is_encrypted(known):
+        if sends_in_clear(known):
             raise ConfigError(
                 "ENCRYPTION_NOT_KEPT",
                 "Spark is set to encrypt, and the worker sends its slots configurations of connectors, with passwords, "

@@ -54,6 +54,16 @@ def is_encrypted(settings: Mapping[str, str]) -> bool:
     return any(settings.get(key, "").lower() == "true" for key in _ENCRYPTED)
 
 
+def sends_in_clear(settings: Mapping[str, str]) -> bool:
+    """Whether our own connections between machines would not be encrypted, and Spark is set to encrypt.
+
+    Example:
+        >>> sends_in_clear({"spark.master": "spark://10.0.0.1:7077", "spark.network.crypto.enabled": "true"})
+        True
+    """
+    return is_cluster(settings.get(MASTER, "")) and is_encrypted(settings)
+
+
 def known_settings(given: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings that are known before a session is there.
 

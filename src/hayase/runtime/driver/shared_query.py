@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder, umask_of
 from hayase.runtime.driver.core_contention import CoreContention
-from hayase.runtime.driver.master import driver_addresses
+from hayase.runtime.driver.master import driver_addresses, sends_in_clear
 from hayase.runtime.driver.query import build_frame, start_query
 from hayase.runtime.driver.run import quietly
 from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse
@@ -48,7 +48,7 @@ class SharedQuery:
         slots: how many topologies are worked on at a time.
         spark_settings: the user's `spark.*`.
         known_settings: see `hayase.runtime.driver.session.settings_of_session`.
-        job_s: how long a Spark job goes on.
+        job_s: how long a Spark job goes on; 0: for one round.
         log_level: the least level that workers send.
         checkpoint, fsync: the runtime's checkpoint.
         patience_ms: how long its processes wait for what is away.
@@ -91,7 +91,7 @@ class SharedQuery:
         options = SharedOptions(
             str(self.folder),
             slots,
-            job_s,
+            0.0 if sends_in_clear(known_settings) else job_s,
             self.endpoints.sockets_dir,
             self.endpoints.log_address,
             host,

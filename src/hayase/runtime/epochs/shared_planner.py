@@ -16,6 +16,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
 from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.slot_jobs import SlotJobs
 from hayase.runtime.epochs.slot_places import PlacedTopology, SlotPlaces
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.topology_loop import TopologyLoop
@@ -23,6 +24,7 @@ from hayase.runtime.wire.app_spec import load_app_spec
 from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.patient import patience_of
 from hayase.runtime.wire.planner_control import PlannerControl
+from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
 from hayase.storage.blobs import BlobStore
@@ -45,6 +47,10 @@ class SharedPlanner:
         self._list = TopologyList(Path(options.folder))
         self._control = PlannerControl(Path(options.folder))
         self.pool = SlotPool(options.slots, options.endpoints())
+        patience = patience_of({"patience_ms": str(options.patience_ms)}, f"planner-{os.getpid()}")
+        blobs = open_blobs(options.checkpoint, fsync=False, patience=patience)  # of rounds nothing has to be durable
+        self.jobs = SlotJobs(self.pool, options.job_s, self._control.yield_requested, blobs)
+        self._row_files = RowFiles(blobs)
         self._logs: dict[str, tuple[Log, LogWatch]] = {}
         self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
         self._places: SlotPlaces | None = None
@@ -56,13 +62,10 @@ class SharedPlanner:
         self._control.publish_ready()
 
     def begin_job(self, after: int) -> int:
-        """The number of the next Spark job, whose tasks may join; `after` if there is nothing to do for now."""
+        """The number of the next Spark job; `after` if there is nothing to do for now."""
         if self._control.stop_requested() or not self._listed.wait(_NOTHING_S):
             return after
-        self.pool.begin_job(after + 1, self._options.job_s)
-        if self._control.yield_requested():
-            self.pool.drain()
-        return after + 1
+        return self.jobs.begin(after)
 
     def close(self) -> None:
         """End all loops at once: epochs that are open are finished by the next start."""
@@ -90,7 +93,8 @@ class SharedPlanner:
                 if self._control.yield_requested() != yielding:
                     yielding = not yielding
                     if yielding:
-                        self.pool.drain()
+                        self.pool.end_job()
+                self.jobs.check()
             except Exception:  # the next look may fare better; a topology that cannot be started has said so
                 _LOG.exception("the list of topologies could not be followed")
 
@@ -137,7 +141,9 @@ class SharedPlanner:
                         raise away
                     self._place({application_id: starting[application_id]})
                 places = self._places.of(application_id) if self._places and application_id in starting else {}
-                loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded, places=places)
+                loop = TopologyLoop(
+                    planner, entry.options, self.pool, watch, self._row_files, bounded=entry.bounded, places=places
+                )
                 self._loops[application_id] = entry, loop
                 loop.start()
 

@@ -1,7 +1,8 @@
 """Pool of a shared runtime's slots: queues of requests, which the tasks of Spark jobs work off.
 
 A Spark job is only where slots come from. It ends after a while, and the next one has the same queues: an epoch does
-not notice. Each topology waits for its own requests alone.
+not notice. Each topology waits for its own requests alone. Tasks join the pool and are sent requests, or the job takes
+along what waits for its slots (a round).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
@@ -26,7 +27,9 @@ _LOG = logging.getLogger("hayase.runtime")
 DEATHS_MAX = 2
 """After so many worker processes that died in an epoch of a topology, the topology fails."""
 TOGETHER_MAX = 32
-"""A slot gets no more requests at once."""
+"""A task that has joined gets no more requests at once."""
+ROUND_BYTES_MAX = 32 << 20
+"""A round takes no more than this along to a slot, but one request in any case; Spark sends at most 128 MiB."""
 REJOIN_TIMEOUT_S = 10.0
 """How long a slot whose task has died may be without one, before the job is ended for a new one."""
 WORKING_ATTEMPTS = 2
@@ -35,6 +38,7 @@ at once, so that the job ends well however many worker processes die."""
 LAST_ATTEMPT_S = 1.0
 """So long a job goes on when the last of these attempts has joined."""
 WAIT_POLL_S = 0.5
+_NO_JOB = -1
 _WANTED_FOR_S = 10.0
 """A topology that has had a request within this time may have the next one at any moment."""
 
@@ -96,9 +100,11 @@ class SlotPool:
         self._slots = [_Slot() for _ in range(slots)]
         self._changed = [threading.Condition(self._lock) for _ in range(slots)]
         self._asked_at: dict[str, float] = {}
-        self._job = -1
+        self._asked = threading.Condition(self._lock)
+        self._job = _NO_JOB
         self._job_ends_at = 0.0
-        self._drains = False
+        self._joined: set[int] = set()
+        self._rounds = False
         self._closed = False
         self._listener = SpanListener(endpoints, slots)
         self.address = self._listener.address
@@ -115,18 +121,45 @@ class SlotPool:
         with self._lock:
             return any(slot.connection is not None for slot in self._slots)
 
+    @property
+    def all_joined(self) -> bool:
+        """Whether a task of the last job has joined for every slot."""
+        with self._lock:
+            return len(self._joined) == len(self._slots)
+
     def begin_job(self, job: int, seconds: float) -> None:
         """The tasks of that Spark job may join, and return after so many seconds, between two requests."""
         with self._lock:
             self._job, self._job_ends_at = job, self._monotonic() + seconds
-            self._drains = False
+            self._joined, self._rounds = set(), False
             self._notify()
 
-    def drain(self) -> None:
-        """Have tasks return as soon as their queue is empty: others want Spark's cores, too."""
+    def wait_for_requests(self, timeout_s: float) -> bool:
+        """Wait until there are any for slots; whether there are."""
         with self._lock:
-            self._drains = True
+            return self._asked.wait_for(lambda: any(slot.queue for slot in self._slots), timeout_s)
+
+    def begin_round(self) -> dict[int, list[bytes]]:
+        """The requests that a Spark job takes along to its slots. No task joins until the next `begin_job`."""
+        requests = {}
+        with self._lock:
+            self._job, self._job_ends_at, self._rounds = _NO_JOB, 0.0, True
+            for number, slot in enumerate(self._slots):
+                slot.connection, slot.missing_since = None, None  # of a task that was taken for lost, if there is one
+                self._return_work(number)
+                if slot.queue:
+                    slot.at_work = _taken_along(slot.queue, number)
+                    requests[number] = [work.requests[number] for work in slot.at_work]
             self._notify()
+        return requests
+
+    def complete_round(self, results: Mapping[int, Sequence[TopologyResult]]) -> None:
+        """The round is over: results by slot, in the order of its requests. A slot that has none has died."""
+        with self._lock:
+            for number, slot in enumerate(self._slots):
+                for result in results.get(number, ()):
+                    self._take_result(number, slot.at_work.popleft(), result)
+                self._return_work(number)
 
     def end_job(self) -> None:
         """Have tasks return when they have completed what they are at."""
@@ -141,6 +174,7 @@ class SlotPool:
             for slot in work.requests:
                 self._slots[slot].queue.append(work)
                 self._changed[slot].notify_all()
+            self._asked.notify_all()
         while not work.done.wait(WAIT_POLL_S):
             while_waiting()
             self._replace_lost()
@@ -164,16 +198,17 @@ class SlotPool:
                 slot.queue = deque(work for work in slot.queue if not work.cancelled)
 
     def release(self, application_id: str, timeout_s: float) -> None:
-        """Have all slots that have a task close what they keep for a topology; waits for them, within limits."""
+        """Have all slots that have a task, or get one, close what they keep for a topology; waits, within limits."""
         message = msgspec.msgpack.encode(ReleaseTopology(application_id))
         with self._lock:
             self._asked_at.pop(application_id, None)
-            joined = [number for number, slot in enumerate(self._slots) if slot.connection is not None]
-            work = Work(application_id, dict.fromkeys(joined, message))
-            for slot in joined:
+            slots = [number for number, slot in enumerate(self._slots) if self._rounds or slot.connection is not None]
+            work = Work(application_id, dict.fromkeys(slots, message))
+            for slot in slots:
                 self._slots[slot].queue.append(work)
                 self._changed[slot].notify_all()
-        if joined:
+            self._asked.notify_all()
+        if slots:
             work.done.wait(timeout_s)
 
     def close(self) -> None:
@@ -243,6 +278,7 @@ class SlotPool:
                 left_s = LAST_ATTEMPT_S if works else 0.0
                 self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
             slot.connection, slot.job, slot.served, slot.missing_since = connection, join.job, not works, None
+            self._joined.add(join.slot)
             self._notify()  # slots that are idle may be waiting for a later end of the job
             return True
 
@@ -256,7 +292,7 @@ class SlotPool:
                 if slot.queue and (left_s > 0 or not slot.served):
                     slot.served, slot.at_work = True, _taken_together(slot.queue)
                     return list(slot.at_work)
-                if left_s <= 0 or self._drains:
+                if left_s <= 0:
                     return []
                 changed.wait(left_s)
         return []
@@ -266,12 +302,15 @@ class SlotPool:
             slot = self._slots[number]
             if slot.connection is connection:
                 slot.at_work.popleft()
-            work.busy_s = max(work.busy_s, result.busy_s)
-            if number in work.waiting:
-                work.waiting.discard(number)
-                work.results.append(result)
-                if not work.waiting or result.error:
-                    work.done.set()
+            self._take_result(number, work, result)
+
+    def _take_result(self, number: int, work: Work, result: TopologyResult) -> None:
+        work.busy_s = max(work.busy_s, result.busy_s)
+        if number in work.waiting:
+            work.waiting.discard(number)
+            work.results.append(result)
+            if not work.waiting or result.error:
+                work.done.set()
 
     def _leave(self, number: int, connection: Connection) -> None:
         """The slot's task has returned or died."""
@@ -298,6 +337,18 @@ class SlotPool:
             else:
                 slot.queue.appendleft(work)
                 self._changed[number].notify_all()
+
+
+def _taken_along(queue: deque[Work], slot: int) -> deque[Work]:
+    """Take from a slot's queue what a round takes along."""
+    taken = deque([queue.popleft()])
+    size = len(taken[0].requests[slot])
+    while queue and not taken[0].alone and not queue[0].alone:
+        size += len(queue[0].requests[slot])
+        if size > ROUND_BYTES_MAX:
+            break
+        taken.append(queue.popleft())
+    return taken
 
 
 def _taken_together(queue: deque[Work]) -> deque[Work]:

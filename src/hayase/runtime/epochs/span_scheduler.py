@@ -15,22 +15,15 @@ from functools import partial
 import msgspec
 
 from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.span_backoff import SPAN_BACKOFF_S, SpanBackoff
 from hayase.runtime.epochs.span_server import WAIT_POLL_S, IncompleteReason, SpanServer
 from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.task.epoch_record import EpochRecord
 
 _LOG = logging.getLogger("hayase.runtime")
 
-JOIN_TIMEOUT_S = 15.0
-"""How long the tasks of all slots may take to join: at a start, each is a process that has to begin."""
 SHUFFLED_RECORDS_MAX = 20_000
 """A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
-SPAN_BACKOFF_S = 60.0
-"""Pause without spans after an epoch that a span left incomplete, and where not all tasks joined.
-
-Spark has fewer free cores than
-slots, or tasks cannot reach the planner. Waiting for them costs time, so the pause doubles each time in a row."""
-SPAN_BACKOFF_MAX_S = 900.0
 _JOIN_POLL_S = 0.05
 _POLL_S = 0.005
 
@@ -54,8 +47,7 @@ class SpanScheduler:
         self._server: SpanServer | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._not_before = monotonic()
-        self._backoff_s = SPAN_BACKOFF_S
+        self._backoff = SpanBackoff(monotonic)
         self._first_epoch = -1
         self._reached = -1
         self._is_span = False
@@ -68,11 +60,9 @@ class SpanScheduler:
         if self._server is not None and self._thread is not None and self._first_epoch == record.epoch:
             return self._server.address  # Spark asked for the tasks of one job a second time
         self._is_span = False
-        if (
-            self._control.yield_requested()
-        ):  # contention or new executors: what was learnt about free cores no longer holds
-            self._not_before, self._backoff_s = self._monotonic(), SPAN_BACKOFF_S
-        if self._span_s <= 0 or self._monotonic() < self._not_before or self._must_end() or not self._fits(record):
+        if self._control.yield_requested():  # others, or new executors: what was learnt about cores no longer holds
+            self._backoff.reset()
+        if self._span_s <= 0 or not self._backoff.is_over or self._must_end() or not self._fits(record):
             return None
         if self._server is None:
             app = self._epoch_planner.app
@@ -130,16 +120,15 @@ class SpanScheduler:
             server.end()
 
     def _wait_for_tasks(self, server: SpanServer, epoch: int) -> bool:
-        until = self._monotonic() + JOIN_TIMEOUT_S
+        self._backoff.await_tasks()
         while not server.wait_for_tasks(_JOIN_POLL_S):
             if self._must_end():
                 return False
-            if server.over or self._monotonic() > until:
+            if server.over or self._backoff.is_too_late:
                 _LOG.debug("no span for epoch %d: not all tasks of its slots joined", epoch)
-                self._not_before = self._monotonic() + self._backoff_s
-                self._backoff_s = min(2 * self._backoff_s, SPAN_BACKOFF_MAX_S)
+                self._backoff.begin()
                 return False
-        self._backoff_s = SPAN_BACKOFF_S
+        self._backoff.succeeded()
         return True
 
     def _must_end(self) -> bool:
@@ -167,7 +156,7 @@ class SpanScheduler:
     def _log_incomplete(self, record: EpochRecord, why: IncompleteReason) -> None:
         _LOG.debug("another job completes epoch %d: %s", record.epoch, why.value)
         if why is not IncompleteReason.ENDED:
-            self._not_before = self._monotonic() + SPAN_BACKOFF_S
+            self._backoff.pause(SPAN_BACKOFF_S)
 
     def _while_waiting(self, record: EpochRecord, began: float) -> None:
         self._epoch_planner.settle_epoch()

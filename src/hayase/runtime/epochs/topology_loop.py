@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -19,6 +18,7 @@ from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.failure import find_error, reason_of
+from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import RowFile, TopologyRequest, TopologyResult
 from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.state.delta.journal import EdgeRow
@@ -44,6 +44,7 @@ class TopologyLoop:
         options: by which slots find its program.
         pool: the slots.
         watch: tells when its input has moved.
+        row_files: rows of this runtime that are too many for a message.
         bounded: to the ends of the input as they are now.
         places: of the bundles that slots publish with their own producers.
     """
@@ -54,6 +55,7 @@ class TopologyLoop:
         options: dict[str, str],
         pool: SlotPool,
         watch: LogWatch,
+        row_files: RowFiles,
         *,
         bounded: bool,
         places: Mapping[str, Place],
@@ -62,6 +64,7 @@ class TopologyLoop:
         self._options = options
         self._pool = pool
         self._log_watch = watch
+        self._row_files = row_files
         self._watch: Watch = watch.add(planner.partitions)
         self._bounded = bounded
         self._stopped = threading.Event()
@@ -165,7 +168,7 @@ class TopologyLoop:
                     summaries += result.summaries
         finally:
             for file in files:
-                Path(file.path).unlink(missing_ok=True)
+                self._row_files.remove(file.path)
         self._share.completed(record.records, busy_s)
         planning_s = self._planner.planning_s
         total_s = planning_s + time.monotonic() - began

@@ -15,7 +15,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
     Attributes:
         folder: of the run.
         slots: how many there are.
-        job_s: how long a Spark job goes on.
+        job_s: how long a Spark job goes on; 0: for one round.
         sockets_dir, log_address, host, bind: see RunEndpoints.
         log_level: the least level that is sent to the driver.
         runtime_id: the `application.id` of the runtime.

@@ -1,6 +1,7 @@
 """Messages between the slots of a shared runtime and its planner.
 
 A slot gets what is waiting for it: a list of requests, each encoded. It answers with a result for each, in their order.
+In a round the list comes with the task, and the results go through the runtime's checkpoint.
 """
 
 from __future__ import annotations
@@ -53,8 +54,22 @@ class ReleaseTopology(msgspec.Struct, frozen=True, tag="release"):
 PoolRequest = TopologyRequest | ReleaseTopology
 
 
+class Round(msgspec.Struct, frozen=True):
+    """The work order of a slot that does not join the pool.
+
+    Attributes:
+        run: tells the planner's rounds from those of others.
+        job: the number of the Spark job.
+        requests: what is waiting for the slot, each encoded.
+    """
+
+    run: str
+    job: int
+    requests: list[bytes]
+
+
 class RowFile(msgspec.Struct, frozen=True):
-    """A file with rows for the bundles of one level in one slot."""
+    """A file, or blob, with rows for the bundles of one level in one slot; see `hayase.runtime.wire.row_files`."""
 
     level: int
     slot: int

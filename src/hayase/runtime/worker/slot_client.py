@@ -1,4 +1,7 @@
-"""Client of the slot pool: a slot's task in a shared runtime, which works on one request after the other."""
+"""Client of the slot pool: a slot's task in a shared runtime, which works on one request after the other.
+
+It gets them from the pool, or, in a round, with its work order.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,23 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.steps import asking, at_work
 from hayase.runtime.wire.log_relay import log_to_driver
-from hayase.runtime.wire.row_files import read_rows, write_rows
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
     JoinPool,
     PoolRequest,
     ReleaseTopology,
+    Round,
     RowFile,
     TopologyRequest,
     TopologyResult,
@@ -52,7 +55,7 @@ TOGETHER_MAX_S = 0.03
 ALONE_MIN_RECORDS = 2_000
 """Epochs with so many records are published alone."""
 ROWS_BYTES_MAX = 4 << 20
-"""Rows for the next level that are more than this go through files, where there are files."""
+"""Rows for the next level that are more than this go through files; in a span between machines, by TCP."""
 
 
 @dataclass(slots=True)
@@ -95,13 +98,20 @@ class SlotWorker:
         log_to_driver(options.log_address, options.log_level, {}, ())
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
+        self._in_round = False
 
-    def run(self, slot: int, requests: Sequence[PoolRequest]) -> Iterator[TopologyResult]:
+    def run_round(self, slot: int, work: Round) -> None:
+        """Run the requests of a round, and publish their results."""
+        requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in work.requests]
+        self._process.round_results(work.run).publish(work.job, slot, list(self.run(slot, requests, in_round=True)))
+
+    def run(self, slot: int, requests: Sequence[PoolRequest], *, in_round: bool = False) -> Iterator[TopologyResult]:
         """Run requests; yields their results in that order.
 
         What several topologies have ready is published together. An error of one of them is part of its result: it ends
         no task.
         """
+        self._in_round = in_round
         ready: list[_Ready] = []
         began = time.monotonic()
         for request in requests:
@@ -155,7 +165,7 @@ class SlotWorker:
             for row in request.rows:
                 received.add(row)
             for path in request.files:
-                for row in read_rows(Path(path)):
+                for row in self._process.row_files.read(path):
                     received.add(row)
             for epoch in host.prepare_level(request.level, slot, record, received):
                 ready.epochs.append((epoch, _publish_now(host, request, epoch.publication)))
@@ -226,13 +236,21 @@ class SlotWorker:
             for row in completed.rows:
                 held.setdefault(host.level_and_slot(row.task), []).append(row)
                 size += len(row.payload)
-                if size > ROWS_BYTES_MAX and host.can_share_files:
-                    _write(host, held, result.files)
+                if size > ROWS_BYTES_MAX and (host.can_share_files or self._in_round):
+                    self._write(host, held, result.files)
                     size = 0
             result.summaries.append(completed.summary.to_bytes())
         for rows in held.values():
             result.rows.extend(rows)
         return result
+
+    def _write(self, host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
+        row_files = self._process.row_files
+        for (level, slot), rows in held.items():
+            shared = host.can_share_files
+            path = row_files.write(host.control_dir, rows) if shared else row_files.write_blob(rows)
+            files.append(RowFile(level, slot, path))
+        held.clear()
 
     def _host(self, request: TopologyRequest) -> WorkerProcess:
         digest = request.options["digest"]
@@ -262,12 +280,6 @@ def _publish_now(host: WorkerProcess, request: TopologyRequest, publication: Pub
     return written
 
 
-def _write(host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
-    for (level, slot), rows in held.items():
-        files.append(RowFile(level, slot, str(write_rows(host.control_dir, rows))))
-    held.clear()
-
-
 _WORKERS: dict[tuple[int, SharedOptions], SlotWorker] = {}
 
 
@@ -288,6 +300,17 @@ def _worker(options: SharedOptions) -> SlotWorker:
 def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
     """Run a task of a shared runtime's Spark job; yields nothing, since results go to the planner."""
     work_off(_worker(options), slot, job, address)
+    yield from ()
+
+
+def run_round_slot(options: SharedOptions, slot: int, work: Round) -> Iterator[pa.RecordBatch]:
+    """Run a task of a round; yields nothing, since results go through the checkpoint.
+
+    Only the first attempt works: that it has published nothing tells the planner of its death.
+    """
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() == 0:
+        _worker(options).run_round(slot, work)
     yield from ()
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hayase.log.assignments import Assignments
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogConfig, LogReader
 from hayase.runtime.wire.patient import patience_of
+from hayase.runtime.wire.round_results import RoundResults
+from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.worker.watchdog import Watchdog
+from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
 if TYPE_CHECKING:
@@ -43,6 +47,20 @@ class SlotProcess:
         self.watchdog = Watchdog(_LIMIT_S)
         self.watchdog.start()
         self._connections: dict[str, _Connections] = {}
+        self._patience = patience_of({"patience_ms": str(options.patience_ms)}, f"worker-{os.getpid()}")
+
+    @cached_property
+    def _blobs(self) -> BlobStore:
+        return open_blobs(self._options.checkpoint, fsync=False, patience=self._patience)
+
+    @cached_property
+    def row_files(self) -> RowFiles:
+        """Rows of the runtime that are too many for a message."""
+        return RowFiles(self._blobs)
+
+    def round_results(self, run: str) -> RoundResults:
+        """The results of a planner's rounds."""
+        return RoundResults(self._blobs, run)
 
     def log(self, config: LogConfig) -> Log:
         """The process's connection to a log."""
@@ -63,8 +81,7 @@ class SlotProcess:
             from hayase.log.kafka.slot_writer import SlotWriter
 
             options = self._options
-            patience = patience_of({"patience_ms": str(options.patience_ms)}, f"worker-{os.getpid()}")
-            blobs = open_blobs(options.checkpoint, fsync=options.fsync, patience=patience)
+            blobs = open_blobs(options.checkpoint, fsync=options.fsync, patience=self._patience)
             connections.slot_writer = SlotWriter(config, Assignments(blobs))
         return connections.slot_writer
 

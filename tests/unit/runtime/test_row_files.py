@@ -1,0 +1,32 @@
+"""Rows that are too many for a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hayase.core.errors import StateError
+from hayase.runtime.wire.row_files import RowFiles
+from hayase.state.delta.journal import EdgeRow
+from hayase.storage.posix_blobs import PosixBlobs
+
+ROWS = [EdgeRow("1-0", "edge", "0-1", number, b"payload" * number) for number in range(5)]
+Write = Callable[[RowFiles, Path], str]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda files, folder: files.write(folder, ROWS), lambda files, folder: files.write_blob(ROWS)]
+)
+def test_rows_are_read_as_they_were_written_as_often_as_needed_until_they_are_removed(
+    write: Write, tmp_path: Path
+) -> None:
+    files = RowFiles(PosixBlobs(tmp_path / "checkpoint", fsync=False))
+    name = write(files, tmp_path)
+    for _ in range(2):
+        assert list(files.read(name)) == ROWS
+    files.remove(name)
+    files.remove(name)
+    with pytest.raises((FileNotFoundError, StateError)):
+        list(files.read(name))
