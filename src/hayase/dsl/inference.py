@@ -126,6 +126,8 @@ def infer(
         return None
     if not complete and not used and any(not each.meta.is_literal() for _, each in fields):
         return None  # selectors and the like: depends on columns we do not know
+    if all(each.meta.is_column() for _, each in fields):  # most inputs of aggregates are: no frame for each
+        return {name: known[each.meta.output_name()] for name, each in fields}
     frame = pl.DataFrame(schema=seen_columns([each for _, each in fields], known))
     selected = [each.alias(name) for name, each in fields]
     try:

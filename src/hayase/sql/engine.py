@@ -12,6 +12,7 @@ from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
+from hayase.sql.grammar.limits import nesting_errors
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.settings import effective, is_on, warning_of
@@ -287,7 +288,8 @@ class SqlEngine:
         execution = self._execution(
             text, settings, topics=topics, inferred=inferred, is_replayed=is_replayed, number=number
         )
-        return execution, handler(statement, execution)
+        with nesting_errors():
+            return execution, handler(statement, execution)
 
     def _execution(
         self,

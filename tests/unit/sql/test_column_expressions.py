@@ -42,11 +42,12 @@ from hayase.sql.ast.expressions import (
     Subscript,
     When,
 )
-from hayase.sql.expressions.columns import compile_columns, dtype_of
+from hayase.sql.expressions.columns import compile_columns
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.functions.declarations import declared_in
 from hayase.sql.functions.registry import FunctionRegistry, scalar
 from hayase.sql.grammar.parser import parse_expression
+from hayase.sql.types.column_types import dtype_of
 from hayase.sql.types.sql_types import (
     BIGINT,
     BOOLEAN,

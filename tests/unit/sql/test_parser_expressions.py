@@ -44,7 +44,7 @@ from hayase.sql.ast.expressions import (
 )
 from hayase.sql.ast.location import Location
 from hayase.sql.errors import ParseFailedError
-from hayase.sql.grammar.limits import MAX_NESTING
+from hayase.sql.grammar.limits import LEVELS_OF_A_CALL, MAX_NESTING
 from hayase.sql.grammar.parser import parse_expression
 from hayase.sql.types.sql_types import STRING
 
@@ -229,7 +229,8 @@ def test_what_is_only_parsed_says_so(text: str) -> None:
     [
         "(" * 10 + "NOT " * MAX_NESTING + "a" + ")" * 10,
         " + ".join("a" * (MAX_NESTING + 1)),
-        "f(" * (MAX_NESTING + 1) + ")" * (MAX_NESTING + 1),
+        "f(" * (MAX_NESTING // LEVELS_OF_A_CALL + 1) + ")" * (MAX_NESTING // LEVELS_OF_A_CALL + 1),
+        "ARRAY[" * (MAX_NESTING // LEVELS_OF_A_CALL) + "a" + "]" * (MAX_NESTING // LEVELS_OF_A_CALL),
     ],
 )
 def test_nesting_has_a_limit_that_the_error_names(text: str) -> None:

@@ -39,8 +39,8 @@ def seen_columns(expressions: Sequence[pl.Expr], types: Types) -> dict[str, pl.D
     """The columns that expressions name; all if one of them selects columns by a pattern or type."""
     if any(each.meta.has_multiple_outputs() for each in expressions):
         return dict(types)
-    names = {name for each in expressions for name in each.meta.root_names()}
-    return {name: dtype for name, dtype in types.items() if name in names}
+    names = dict.fromkeys(name for each in expressions for name in each.meta.root_names())
+    return {name: types[name] for name in names if name in types}
 
 
 def result_type(node: str, expression: pl.Expr, types: Types) -> pl.DataType:

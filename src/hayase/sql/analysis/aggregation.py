@@ -50,7 +50,7 @@ def aggregated(step: Step, items: Sequence[Item], context: QueryContext) -> tupl
         raise unsupported_format(kafka, "GROUP BY")
     group_by = [scope.qualify(each, "GROUP BY") for each in query.group_by or ()]
     check_group_by(group_by, context.functions)
-    named = [(context.key_name(each, items), scope.flatten(each)) for each in group_by]
+    named = context.key_columns(group_by, items)
     aggregates = Aggregates(named, step.rows.columns, context.functions, context.settings, step.rows.is_table)
     _check_has_aggregates(items, context)
     having = _having(context)

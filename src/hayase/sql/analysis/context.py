@@ -43,12 +43,20 @@ class QueryContext:
         """Types of expressions."""
         return Typing(self.functions)
 
-    def key_name(self, expression: Expression, items: Sequence[Item]) -> str:
-        """The name of a key's column that an expression gives: the column's, or that of the item which selects it."""
-        flat = self.scope.flatten(expression)
-        if isinstance(flat, ColumnRef):
-            return flat.name
-        for item in items:
-            if item.expression == expression:
-                return item.name if item.name not in self.scope.all_names() else f"KSQL_KEY_{item.name}"
-        return self.names.of(expression)
+    def key_columns(self, expressions: Sequence[Expression], items: Sequence[Item]) -> list[tuple[str, Expression]]:
+        """The columns of a key that expressions give, over the rows before.
+
+        A column keeps its name; any other expression has the name of the item that selects it.
+        """
+        item_names = {item.expression: item.name for item in reversed(items)}
+        taken = self.scope.all_names()
+        columns = []
+        for expression in expressions:
+            flat = self.scope.flatten(expression)
+            name = flat.name if isinstance(flat, ColumnRef) else item_names.get(expression)
+            if name is None:
+                name = self.names.of(expression)
+            elif not isinstance(flat, ColumnRef) and name in taken:
+                name = f"KSQL_KEY_{name}"
+            columns.append((name, flat))
+        return columns

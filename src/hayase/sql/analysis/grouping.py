@@ -53,13 +53,15 @@ def check_group_by(group_by: Sequence[Expression], functions: FunctionRegistry) 
     Raises:
         StatementError: they are not.
     """
-    for index, expression in enumerate(group_by):
-        if expression in group_by[:index]:
+    before: set[Expression] = set()
+    for expression in group_by:
+        if expression in before:
             raise StatementError(
                 "DUPLICATE_GROUP_BY",
                 f"Duplicate GROUP BY expression: {expression_text(expression)}",
                 location=expression.location,
             )
+        before.add(expression)
         for call in aggregate_calls(expression, functions):
             raise StatementError(
                 "INVALID_GROUP_BY",
@@ -100,6 +102,7 @@ class Aggregates:
 
     def __post_init__(self) -> None:
         self._calls: dict[FunctionCall, AggregateCall] = {}
+        self._groups = {grouping: name for name, grouping in reversed(self.group_by)}
         self._typing = Typing(self.functions)
 
     @property
@@ -115,9 +118,9 @@ class Aggregates:
         """
 
         def replacement(part: Expression) -> Expression | None:
-            for name, grouping in self.group_by:
-                if part == grouping:
-                    return ColumnRef(name, location=part.location)
+            name = self._groups.get(part)
+            if name is not None:
+                return ColumnRef(name, location=part.location)
             if isinstance(part, FunctionCall):
                 self.functions.overloads(part.name)  # raises where there is no such function
                 if self.functions.is_aggregate(part.name):

@@ -52,10 +52,13 @@ class KeyRule:
         Raises:
             StatementError: a column of the key is missing, or there more than once.
         """
+        places_of: dict[str | None, list[int]] = {}
+        for index, (_, selected) in enumerate(items):
+            places_of.setdefault(selected, []).append(index)
         found: list[int] = []
         missing: list[KeyColumn] = []
         for key in self.keys:
-            places = self._places(key, items)
+            places = next((places_of[column] for column in key.columns if column in places_of), [])
             if not places:
                 missing.append(key)
             elif len(places) > 1:
@@ -65,13 +68,6 @@ class KeyRule:
         if missing:
             raise self._missing(missing)
         return found
-
-    def _places(self, key: KeyColumn, items: Sequence[tuple[str, str | None]]) -> list[int]:
-        for column in key.columns:
-            places = [index for index, (_, selected) in enumerate(items) if selected == column]
-            if places:
-                return places
-        return []
 
     def _twice(self, key: KeyColumn, names: Sequence[str]) -> StatementError:
         if self.what == "grouping expression":

@@ -32,7 +32,7 @@ def partition_by(
             raise StatementError("INVALID_PARTITION_BY", "Cannot PARTITION BY multiple columns including NULL")
         return _rekeyed(step, [], context), items, KeyRule(_WHAT, (), context.sink)
     qualified = [context.scope.qualify(expression, "PARTITION BY") for expression in written]
-    named = [(context.key_name(each, items), context.scope.flatten(each)) for each in qualified]
+    named = context.key_columns(qualified, items)
     names = [name for name, _ in named]
     by_expression = {
         expression: name

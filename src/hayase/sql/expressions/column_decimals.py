@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from hayase.sql.ast.expressions import ArithmeticOperator
-from hayase.sql.expressions.column_forms import MAX_DIGITS, Form, NoColumnFormError, quotient
+from hayase.sql.expressions.column_forms import Form, NoColumnFormError, quotient
 from hayase.sql.types.coercion import as_decimal
+from hayase.sql.types.column_types import MAX_DIGITS
 from hayase.sql.types.sql_types import DecimalType, SqlType
 
 _DOUBLE_DIGITS = 15

@@ -12,36 +12,10 @@ import polars as pl
 from hayase.sql.ast.expressions import ColumnRef, Expression, NullLiteral
 from hayase.sql.expressions.typing import Typer, is_literal
 from hayase.sql.functions.registry import FunctionRegistry
-from hayase.sql.types.sql_types import (
-    ArrayType,
-    BigintType,
-    BooleanType,
-    BytesType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    SqlType,
-    StringType,
-    StructType,
-    TimestampType,
-    TimeType,
-)
+from hayase.sql.types.column_types import MAX_DIGITS, dtype_of
+from hayase.sql.types.sql_types import BigintType, DateType, DecimalType, IntegerType, SqlType, TimestampType, TimeType
 
 NEVER = pl.lit(False)
-MAX_DIGITS = 38
-"""Digits of the largest DECIMAL that has a column form."""
-_DTYPES: dict[type[SqlType], pl.DataType] = {
-    BooleanType: pl.Boolean(),
-    IntegerType: pl.Int32(),
-    BigintType: pl.Int64(),
-    DoubleType: pl.Float64(),
-    StringType: pl.String(),
-    BytesType: pl.Binary(),
-    DateType: pl.Int32(),
-    TimeType: pl.Int32(),
-    TimestampType: pl.Int64(),
-}
 _MAX_TEXT = 60_000
 """Characters of a form as Polars prints it: its planner takes time that grows with the square of that."""
 MAX_BRANCHES = 100
@@ -80,20 +54,6 @@ class ColumnExpression:
 
 class NoColumnFormError(Exception):
     """The expression is computed row by row."""
-
-
-def dtype_of(type_: SqlType | None) -> pl.DataType | None:
-    """The Polars type of columns of a SQL type; `None` if there is no column form of it."""
-    if isinstance(type_, ArrayType):
-        item = dtype_of(type_.item)
-        return None if item is None else pl.List(item)
-    if isinstance(type_, StructType):
-        fields = {name: dtype_of(field) for name, field in type_.fields}
-        present = {name: dtype for name, dtype in fields.items() if dtype is not None}
-        return pl.Struct(present) if present and len(present) == len(fields) else None
-    if isinstance(type_, DecimalType):
-        return pl.Decimal(type_.precision, type_.scale) if type_.precision <= MAX_DIGITS else None
-    return None if type_ is None else _DTYPES.get(type(type_))
 
 
 class ColumnCompiler:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hayase.sql.ast.expressions import Expression
-from hayase.sql.expressions.column_forms import ColumnCompiler, ColumnExpression, NoColumnFormError, dtype_of
+from hayase.sql.expressions.column_forms import ColumnCompiler, ColumnExpression, NoColumnFormError
 from hayase.sql.expressions.column_operators import OPERATORS
 from hayase.sql.expressions.column_parts import PARTS
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.types.sql_types import SqlType
 
-__all__ = ["ColumnExpression", "compile_columns", "dtype_of"]
+__all__ = ["ColumnExpression", "compile_columns"]
 
 _NO_SETTINGS: Mapping[str, object] = {}
 

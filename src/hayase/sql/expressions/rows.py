@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 from hayase.sql.ast.expressions import Expression
-from hayase.sql.errors import StatementError
 from hayase.sql.expressions.emitter import Emitter
 from hayase.sql.expressions.handlers import HANDLERS
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.grammar.limits import nesting_errors
 from hayase.sql.types.sql_types import SqlType
 
 _NO_SETTINGS: Mapping[str, object] = {}
@@ -120,7 +119,7 @@ def compile_row(
         StatementError: as `type_of`, and for literals in IN and casts that have no meaning.
     """
     emitter = Emitter(columns, functions, settings, HANDLERS)
-    with _nesting_errors():
+    with nesting_errors():
         source, bindings = emitter.compile(expression)
         return RowExpression(source, bindings, emitter.typer.type_of(expression), emitter.pure)
 
@@ -133,15 +132,7 @@ def compile_projection(
 ) -> RowProjection:
     """Compiles named expressions over the same columns into one function; raises as `compile_row`."""
     emitter = Emitter(columns, functions, settings, HANDLERS)
-    with _nesting_errors():
+    with nesting_errors():
         source, bindings = emitter.compile_all(items)
         types = tuple((name, emitter.typer.type_of(expression)) for name, expression in items)
         return RowProjection(source, bindings, types, emitter.pure)
-
-
-@contextmanager
-def _nesting_errors() -> Iterator[None]:
-    try:
-        yield
-    except RecursionError as error:
-        raise StatementError("NESTED_TOO_DEEPLY", "the expression nests too deeply: make it simpler") from error

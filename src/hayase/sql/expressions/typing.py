@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from hayase.sql.ast.expressions import (
@@ -47,6 +48,7 @@ from hayase.sql.expressions.comparisons import conversions, with_times_of_texts
 from hayase.sql.expressions.constructors import COLLECTIONS, array_type, map_type, struct_type
 from hayase.sql.functions.registry import BoundScalar, FunctionKind, FunctionRegistry
 from hayase.sql.functions.signatures import Argument, LambdaArgument, UnitArgument
+from hayase.sql.grammar.limits import nesting_errors
 from hayase.sql.types.coercion import is_number
 from hayase.sql.types.sql_types import (
     BIGINT,
@@ -79,10 +81,14 @@ def type_of(expression: Expression, columns: Mapping[str, SqlType], functions: F
         StatementError: a column or function is unknown, or types do not fit. Literals that do not fit into IN and casts
             that do not exist are found when the expression is compiled.
     """
-    try:
+    with nesting_errors():
         return Typer(columns, functions).type_of(expression)
-    except RecursionError as error:
-        raise _error(expression, "NESTED_TOO_DEEPLY", "the expression nests too deeply: make it simpler") from error
+
+
+@lru_cache(maxsize=256)
+def _fields_of(type_: StructType) -> dict[str, SqlType]:
+    """The fields of a STRUCT by name; of two with one name the first."""
+    return dict(reversed(type_.fields))
 
 
 def is_literal(expression: Expression) -> bool:
@@ -295,9 +301,9 @@ class Typer:
                 "STRUCT_EXPECTED",
                 f"Expected STRUCT type, got: {base or 'NULL'} in {expression_text(expression)}",
             )
-        for field_name, type_ in base.fields:
-            if field_name == name:
-                return type_
+        field = _fields_of(base).get(name)
+        if field is not None:
+            return field
         raise _error(
             expression,
             "UNKNOWN_FIELD",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from hayase.sql.errors import StatementError
@@ -78,7 +79,7 @@ class BoundAggregate:
 
     def create(self) -> Any:
         """An instance of the aggregate."""
-        accepted = inspect.signature(self.target).parameters
+        accepted = _parameters(self.target)
         options: dict[str, Any] = {}
         if "types" in accepted:
             options["types"] = self.argument_types
@@ -95,6 +96,12 @@ class BoundAggregate:
     def can_merge(self) -> bool:
         """Whether it can be used in session windows."""
         return hasattr(self.target, "merge")
+
+
+@lru_cache(maxsize=1024)
+def _parameters(target: Callable[..., Any]) -> frozenset[str]:
+    """The names of a constructor's parameters; a statement may have thousands of calls of the same aggregates."""
+    return frozenset(inspect.signature(target).parameters)
 
 
 def bind_scalar(declaration: Declaration, found: Match) -> BoundScalar:

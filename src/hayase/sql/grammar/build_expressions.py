@@ -48,13 +48,14 @@ from hayase.sql.ast.location import Location
 from hayase.sql.ast.words import UNITS
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.build_types import build_type
-from hayase.sql.grammar.limits import MAX_NESTING
+from hayase.sql.grammar.limits import LEVELS_OF_A_CALL, MAX_NESTING
 from hayase.sql.grammar.names import Node, branch, branches, leaf, limited, location_of, name_of, text_of
 
 _ARITHMETIC = {operator.name.lower(): operator for operator in ArithmeticOperator}
 _COMPARISONS = {operator.name.lower(): operator for operator in ComparisonOperator}
 _LOGICAL = {"and_": LogicalOperator.AND, "or_": LogicalOperator.OR}
 _NEGATED = {"not_between": "between", "not_in_list": "in_list", "not_like": "like"}
+_CALLS = {"call", "array", "map", "struct", "searched_case", "simple_case"}
 _TAKE_UNITS = {"DATEADD", "DATESUB", "TIMEADD", "TIMESUB", "TIMESTAMPADD", "TIMESTAMPSUB"}
 
 Scope = frozenset[str]
@@ -78,18 +79,20 @@ class _Builder:
         self._depth = depth
 
     def build(self, node: Node) -> Expression:
-        if self._depth >= MAX_NESTING:
+        levels = LEVELS_OF_A_CALL if node.data in _CALLS else 1
+        if self._depth + levels > MAX_NESTING:
             raise ParseFailedError(
                 "TOO_DEEP",
-                f"The expression has more than {MAX_NESTING} levels, which is the limit; give parts of it a statement "
-                "of their own, or use IN for a long OR",
+                f"The expression has more than {MAX_NESTING} levels, which is the limit (functions, constructors and "
+                f"CASE count as {LEVELS_OF_A_CALL}); give parts of it a statement of their own, or use IN for a long "
+                "OR",
                 location=location_of(node),
             )
-        self._depth += 1
+        self._depth += levels
         try:
             return self._expression(node, node.data)
         finally:
-            self._depth -= 1
+            self._depth -= levels
 
     def _expression(self, node: Node, rule: str) -> Expression:
         location = location_of(node)

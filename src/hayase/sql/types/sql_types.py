@@ -125,6 +125,9 @@ class StructType(SqlType):
 
     fields: tuple[tuple[str, SqlType], ...]
 
+    def __hash__(self) -> int:
+        return hash((len(self.fields), self.fields[:4]))  # thousands of fields would be hashed again for each use
+
     def __str__(self) -> str:
         fields = ", ".join(f"{quoted_name(name)} {type_}" for name, type_ in self.fields)
         return f"STRUCT<{fields}>" if fields else "STRUCT< >"

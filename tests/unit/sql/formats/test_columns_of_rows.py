@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from tests.unit.sql.formats.test_round_trips import PLAIN_TYPES, rows
 
 from hayase.serde.protocol import Serde
-from hayase.sql.formats.columns import Column, dtype_of
+from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import FormatInfo
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
 from hayase.sql.formats.packing import packed_form
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.types import sql_types as sql
+from hayase.sql.types.column_types import dtype_of
 
 NESTED = PLAIN_TYPES | PLAIN_TYPES.map(sql.ArrayType) | PLAIN_TYPES.map(lambda type_: sql.StructType((("F", type_),)))
 
