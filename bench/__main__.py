@@ -117,6 +117,7 @@ def _server(parsed: argparse.Namespace, console: Console) -> int:
         in_process=parsed.in_process,
         queries=parsed.queries,
         keys=parsed.keys,
+        lookups=parsed.lookups,
         rate=parsed.rate,
         seconds=parsed.seconds,
         clients=parsed.clients,
@@ -248,9 +249,10 @@ def _add_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     sql.add_argument("--in-process", action="store_true", help="queries run in the server's process, without Spark")
     sql.add_argument("--queries", type=_positive, default=50, help="persistent queries beside (default 50)")
     sql.add_argument("--keys", type=_positive, default=100_000, help="rows of the table (default 100,000)")
-    sql.add_argument("--rate", type=_positive, default=1_000, help="orders per second meanwhile (default 1,000)")
+    sql.add_argument("--lookups", type=_positive, default=1_000, help="look-ups per second (default 1,000)")
+    sql.add_argument("--rate", type=_positive, default=1_000, help="orders per second that are pushed (default 1,000)")
     sql.add_argument("--seconds", type=float, default=30.0, help="of look-ups, and of push queries (default 30)")
-    sql.add_argument("--clients", type=_positive, default=4, help="that look up at a time (default 4)")
+    sql.add_argument("--clients", type=_positive, default=8, help="connections of look-ups (default 8)")
     sql.add_argument("--listeners", type=_positive, default=50, help="push queries at a time (default 50)")
     sql.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
 

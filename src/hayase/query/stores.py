@@ -315,6 +315,16 @@ class StoreHandle:
             epoch = min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
             yield epoch, [self.data(place, snapshots[place.bundle]) for place in self._places]
 
+    @contextmanager
+    def pinned_partition(self, key: object) -> Iterator[tuple[int, ByteStore]]:
+        """The partition that a key belongs to in bytes, and its epoch; valid inside of the `with`.
+
+        Other partitions may be at other epochs, and nothing waits for them.
+        """
+        place = self._place_of(key)
+        with self._source.one(place.bundle) as snapshot:
+            yield snapshot.epoch, self.data(place, snapshot)
+
     def _scan(
         self,
         read: Callable[[ReadOnlyView], Iterator[tuple[object, object]]],

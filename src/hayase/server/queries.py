@@ -58,12 +58,8 @@ async def start_query(
     """
     shape = None if variables else StatementShape.of(text, overrides)
     if shape is not None and (found := prepared.find(shape, services)) is not None:
-        release = limits.enter()
-        try:
-            return answer_key(*found, services, release)
-        except BaseException:
-            release()
-            raise
+        pull, lookup = found
+        return await _limited(limits, lambda release: answer_key(pull, lookup, services, release))
     settings = services.statement_settings(overrides)
 
     def keep(pull: TablePull) -> None:

@@ -52,6 +52,23 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
         assert pinned.epoch == 1
 
 
+def test_the_partition_of_a_key_can_be_read_while_another_one_is_at_another_epoch(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    local.put(rows_of(1))
+    record = local.plan_epoch()
+    handle = local.app.store("users")
+    first = next(bundle for bundle in local.plan.bundles if bundle.id == handle.places[0].bundle)
+    local.run_bundle(first.id, record, [])
+    with pytest.raises(StateError, match="EPOCHS_DIFFER"), handle.pinned():
+        pass
+    epochs = set()
+    for user in totals_after(0):
+        with handle.pinned_partition(user) as (epoch, partition):
+            assert any(True for _ in partition.range())
+            epochs.add(epoch)
+    assert epochs == {0, 1}
+
+
 def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     local.epoch(rows_of(1))

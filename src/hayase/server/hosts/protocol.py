@@ -101,6 +101,10 @@ class QueryHost(Protocol):
         """See `QueryStores.open_store`."""
         ...
 
+    def open_partition(self, query_id: str, store: str, key: object) -> PinnedStore:
+        """See `QueryStores.open_partition`."""
+        ...
+
     def problem(self) -> str | None:
         """Why no query can run; `None`: they can."""
         ...

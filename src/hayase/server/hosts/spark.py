@@ -23,6 +23,7 @@ from hayase.server.warm_up import import_planning
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
 
 if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers meanwhile
     from hayase.app.named_topology import NamedTopology
@@ -170,14 +171,30 @@ class SparkHost:
 
     def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> SparkStore:
         """See `QueryStores.open_store`."""
+        with self._readable(query_id) as topology:
+            if as_of is not None:
+                handle = topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms)
+                return SparkStore(handle.spec, handle.pinned(_SCAN_MAX_S))
+            return self._newest(
+                query_id, topology, store, lambda handle: SparkStore(handle.spec, handle.pinned(_SCAN_MAX_S))
+            )
+
+    def open_partition(self, query_id: str, store: str, key: object) -> SparkStore:
+        """See `QueryStores.open_partition`."""
+        with self._readable(query_id) as topology:
+            return self._newest(
+                query_id, topology, store, lambda handle: SparkStore(handle.spec, handle.pinned_partition(key))
+            )
+
+    @contextmanager
+    def _readable(self, query_id: str) -> Iterator[NamedTopology]:
+        """The topology of a query whose stores can be read; raises StatementError `NOT_READY`."""
         topology = self._topology(query_id)
         if topology is None or topology.state not in (State.RUNNING, State.REBALANCING):
             why = f": {self._problem}" if self._problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
-            if as_of is not None:
-                return SparkStore(topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms))
-            return self._newest(query_id, topology, store)
+            yield topology
         except StateError as error:
             if error.condition in ("NO_STATE", "STATE_NOT_THERE"):
                 raise StatementError(
@@ -185,16 +202,18 @@ class SparkHost:
                 ) from error
             raise
 
-    def _newest(self, query_id: str, topology: NamedTopology, store: str) -> SparkStore:
+    def _newest(
+        self, query_id: str, topology: NamedTopology, store: str, pin: Callable[[StoreHandle], SparkStore]
+    ) -> SparkStore:
         """A store by a handle that is kept, because opening one takes longer than a look-up."""
         kept = self._handles.get((query_id, store))
         if kept is not None and kept[0] is topology:
             try:
-                return SparkStore(kept[1])
+                return pin(kept[1])
             except StateError:  # what it is read from may have moved
-                del self._handles[query_id, store]
+                self._handles.pop((query_id, store), None)
         handle = topology.store(store)
-        opened = SparkStore(handle)
+        opened = pin(handle)
         self._handles[query_id, store] = topology, handle
         return opened
 
@@ -332,7 +351,8 @@ class SparkStore:
     """A store of a query that runs on Spark, at one epoch (`PinnedStore`).
 
     Args:
-        handle: of the store.
+        spec: of the store.
+        pinning: gives the epoch, and the partitions or the one that is wanted; ended with this.
 
     Raises:
         StateError: it cannot be read.
@@ -340,11 +360,14 @@ class SparkStore:
 
     is_live = False
 
-    def __init__(self, handle: StoreHandle) -> None:
-        self.spec = handle.spec
-        self._pinning: AbstractContextManager[tuple[int, Sequence[ByteStore]]] | None = handle.pinned(_SCAN_MAX_S)
+    def __init__(
+        self, spec: StoreSpec, pinning: AbstractContextManager[tuple[int, Sequence[ByteStore] | ByteStore]]
+    ) -> None:
+        self.spec = spec
+        self._pinning: AbstractContextManager[object] | None = pinning
         self.epoch: int | None
-        self.epoch, self._partitions = self._pinning.__enter__()
+        self.epoch, pinned = pinning.__enter__()
+        self._partitions = pinned if isinstance(pinned, Sequence) else (pinned,)
 
     @contextmanager
     def reading(self) -> Iterator[Sequence[ByteStore]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 
+from hayase.server.pull.stores import PinnedStore
 from hayase.server.pull.stream import stream_values
-from hayase.server.pull.table import TablePull
+from hayase.server.pull.table import Rows, TablePull
 from hayase.server.pull.time_limit import limited
 from hayase.server.push.query import run_settings
 from hayase.server.row_streams import ComputedRows, ReadyRows
@@ -53,7 +55,7 @@ async def start_pull(
     pull = _table_pull(plan, services, settings)
     if plan.path.lookups is not None:
         keep(pull)
-        return answer_lookup(pull, services, on_close)
+        return await _answer_ready(pull, services, on_close, pull.batches)
     pinned = await asyncio.to_thread(services.stores.open_store, pull.query_id, pull.kept.store.name)
 
     def ended() -> None:
@@ -94,32 +96,36 @@ async def start_adhoc(
     return ComputedRows(run.header, run.batches(), ended)
 
 
-def answer_lookup(pull: TablePull, services: QueryServices, on_close: OnClose) -> RowStream:
-    """The rows of a few keys, at once: that is cheaper than a thread.
+async def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of one key, by an analysis that may have been made for another one.
+
+    They are read from the partition of the key, here, which is cheaper than a thread. Where that has none, another one
+    may: a topic may be written with another partitioner. To catch all of them at one epoch takes waiting, in a thread.
 
     Raises:
         StatementError: the query that makes the table does not run yet.
     """
-    pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
-    try:
-        return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
-    finally:
-        pinned.close()
+    with closing(services.stores.open_partition(pull.query_id, pull.kept.store.name, pull.key_of(lookup))) as pinned:
+        rows = pull.rows_of_key(lookup, pinned)
+        epoch = pinned.epoch
+    if rows:
         on_close()
+        return ReadyRows(_header(pull, epoch), [RowBatch(rows)])
+    return await _answer_ready(pull, services, on_close, lambda pinned: [pull.rows_of_key(lookup, pinned)])
 
 
-def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
-    """The rows of one key by an analysis that was made for another one.
+async def _answer_ready(
+    pull: TablePull, services: QueryServices, on_close: OnClose, read: Callable[[PinnedStore], Iterable[Rows]]
+) -> RowStream:
+    """A few rows, all of which are read before the answer begins."""
 
-    Raises:
-        StatementError: the query that makes the table does not run yet.
-    """
-    pinned = services.stores.open_store(pull.query_id, pull.kept.store.name)
-    try:
-        return ReadyRows(_header(pull, pinned.epoch), [RowBatch(pull.rows_of_key(lookup, pinned))])
-    finally:
-        pinned.close()
-        on_close()
+    def answer() -> RowStream:
+        with closing(services.stores.open_store(pull.query_id, pull.kept.store.name)) as pinned:
+            return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in read(pinned)])
+
+    answered = await asyncio.to_thread(answer)
+    on_close()
+    return answered
 
 
 def _table_pull(plan: PullPlan, services: QueryServices, settings: Mapping[str, object]) -> TablePull:

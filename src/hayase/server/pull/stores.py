@@ -54,3 +54,11 @@ class QueryStores(Protocol):
             StateError: it cannot be read.
         """
         ...
+
+    def open_partition(self, query_id: str, store: str, key: object) -> PinnedStore:
+        """The partition of a store that a key belongs to, alone: it is there at once, whatever epoch others are at.
+
+        Raises:
+            StatementError, StateError: as `open_store`.
+        """
+        ...
