@@ -9,6 +9,8 @@ SPARK := spark
 SERVERS := (kafka or s3 or postgres or crash) and not spark
 NEITHER := not (spark or kafka or s3 or postgres or crash)
 ALL_CORES := -n logical --dist worksteal
+# Python's caches of compiled files halve the time that starting a process or collecting tests takes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow lint fmt types imports bench docs lock clean

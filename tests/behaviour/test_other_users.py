@@ -95,6 +95,7 @@ def test_what_is_made_is_private_whatever_the_umask_is(use, place: Path, umask: 
     assert open_below(place / "made") == []
 
 
+@pytest.mark.long
 @needs_root
 @pytest.mark.parametrize("use", USES)
 def test_another_user_finds_and_reads_nothing(use, place: Path, umask: int) -> None:
@@ -177,6 +178,7 @@ def test_something_planted_in_the_place_of_a_lease_is_refused_at_once_and_left_a
     assert precious.read_text() == "precious"
 
 
+@pytest.mark.long
 @needs_root
 @pytest.mark.parametrize("name", ["OPENING", "HOLD"])
 def test_a_lock_that_another_user_holds_does_not_hold_up_a_start(
@@ -202,6 +204,7 @@ def test_a_lock_that_another_user_holds_does_not_hold_up_a_start(
     assert f"pid {pid} of user nobody" in error.value.message
 
 
+@pytest.mark.long
 @needs_root
 def test_a_lock_of_lmdb_that_another_user_holds_does_not_hold_up_a_start(
     place: Path, monkeypatch: pytest.MonkeyPatch
@@ -224,6 +227,7 @@ def test_a_lock_of_lmdb_that_another_user_holds_does_not_hold_up_a_start(
     assert f"pid {pid} of user nobody" in error.value.message
 
 
+@pytest.mark.long
 def test_a_lock_of_a_stopped_process_of_the_same_user_is_not_waited_for_either(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +251,7 @@ def test_a_lock_of_a_stopped_process_of_the_same_user_is_not_waited_for_either(
         os.close(descriptor)
 
 
+@pytest.mark.long
 def test_a_lock_of_a_process_that_works_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 

@@ -44,6 +44,7 @@ def test_every_connector_has_its_line_in_the_overview() -> None:
     assert [name for name in PAGES if f"({name})" not in overview] == []
 
 
+@pytest.mark.long
 def test_the_page_of_compatibility_has_every_endpoint_of_the_worker() -> None:
     page = (FOLDER / "compatibility.md").read_text("utf-8")
     config = WorkerConfig({"listeners": "http://127.0.0.1:0"})

@@ -51,6 +51,7 @@ def test_the_program_in_the_readme_is_the_quickstart_that_is_tested() -> None:
     assert program.group(1).strip() in quickstart
 
 
+@pytest.mark.long
 def test_what_the_readme_says_that_the_program_prints_is_what_it_prints() -> None:
     shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert shown is not None

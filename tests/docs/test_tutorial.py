@@ -23,6 +23,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_program_prints_what_the_page_says(shop: Path) -> None:
     done = subprocess.run(
         [sys.executable, "shop.py"], cwd=shop, capture_output=True, text=True, check=True, timeout=120

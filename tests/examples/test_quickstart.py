@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hayase.cli.load import load
 from hayase.serde import Serdes
 from hayase.testing import TopologyTestDriver
@@ -14,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart.py"
 
 
+@pytest.mark.long
 def test_the_program_prints_each_update_and_the_row_of_the_store() -> None:
     done = subprocess.run([sys.executable, QUICKSTART], capture_output=True, text=True, check=True, timeout=60)
     lines = done.stdout.splitlines()

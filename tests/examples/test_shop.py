@@ -30,6 +30,7 @@ def bought(seed: int, orders: int = ORDERS) -> Any:
         return shop.settle(orders)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_every_order_is_shipped_and_paid_once_or_cancelled_with_goods_and_money_back(seed: int) -> None:
     ledger = bought(seed)

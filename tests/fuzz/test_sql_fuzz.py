@@ -78,6 +78,7 @@ def no_logs() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("portion", range(PORTIONS))
 @pytest.mark.usefixtures("no_logs")

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from random import Random
 
+import pytest
 from tests.unit.server.command_servers import client_of, ksql, server_in
 
 INPUTS = int(os.environ.get("HAYASE_FUZZ_INPUTS", "200"))
@@ -49,6 +50,7 @@ def body(random: Random) -> bytes:
     return data
 
 
+@pytest.mark.long
 def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
     random = Random(SEED)
     with server_in(tmp_path, ksql_server_command_response_timeout_ms=10) as context:

@@ -121,6 +121,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return Checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
+@pytest.mark.long
 def test_a_damaged_blob_of_the_checkpoint_gives_its_named_error_or_the_right_state(checkpoint: Checkpoint) -> None:
     rng = random.Random(3)
     told = 0
@@ -186,6 +187,7 @@ def test_a_damaged_snapshot_is_passed_over_where_deltas_reach_further_back(
             undo()
 
 
+@pytest.mark.long
 def test_a_damaged_file_of_local_state_is_found_before_lmdb_looks_at_it(tmp_path: Path, checkpoint: Checkpoint) -> None:
     rng = random.Random(6)
     path = tmp_path / "s"

@@ -13,6 +13,7 @@ CASES = [case for case in load(DATA) if unsupported(case) is None]
 FORMS = ("rows", "auto")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("family", sorted({case["family"] for case in CASES}))
 def test_a_family_of_cases_comes_out_as_in_kafka_streams(family: str, form: str) -> None:
@@ -32,6 +33,7 @@ def _replay(case: Case, form: str) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("listed", deviations(), ids=lambda listed: listed.cases[0])
 def test_listed_deviations_do_deviate(listed: Deviation) -> None:
     """Which inputs run into a deviation is written down: each of them does, and no other."""

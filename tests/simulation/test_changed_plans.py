@@ -64,6 +64,7 @@ def _tasks(world: World) -> dict[str, tuple[str, ...]]:
     return checkpoint.tasks
 
 
+@pytest.mark.long
 def test_counts_go_on_under_each_version_of_a_topology(world: World) -> None:
     world.start()
     _run(world, 10)
@@ -76,6 +77,7 @@ def test_counts_go_on_under_each_version_of_a_topology(world: World) -> None:
     assert record is not None and record.plan_number == 5
 
 
+@pytest.mark.long
 def test_a_sub_topology_keeps_its_id_when_another_is_counted_before_it(world: World) -> None:
     world.start()
     _run(world, 5)
@@ -121,6 +123,7 @@ def _crash_at(world: World, label: str) -> None:
     world.sim.on_step = lambda process, label: None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("label", ["at after_epoch_record", "at before_delta", "at after_delta", "at before_done"])
 def test_an_open_epoch_is_finished_by_the_topology_that_began_it(world: World, label: str) -> None:
     world.start()
@@ -139,6 +142,7 @@ def test_an_open_epoch_is_finished_by_the_topology_that_began_it(world: World, l
     world.check()
 
 
+@pytest.mark.long
 def test_without_the_old_topology_an_open_epoch_would_meet_rows_that_the_new_one_does_not_know(world: World) -> None:
     """A bug that is planted, so that the schedule above is known to be worth something."""
     world.version = "another before"
@@ -152,6 +156,7 @@ def test_without_the_old_topology_an_open_epoch_would_meet_rows_that_the_new_one
         _go_on_to_the_end(world)
 
 
+@pytest.mark.long
 def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_followed_by_another(world: World) -> None:
     world.start()
     _run(world, 5)
@@ -165,6 +170,7 @@ def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_foll
     _go_on_to_the_end(world)
 
 
+@pytest.mark.long
 def test_an_open_epoch_whose_program_is_gone_waits_for_that_topology(world: World) -> None:
     world.start()
     _run(world, 5)
@@ -186,6 +192,7 @@ def test_an_open_epoch_whose_program_is_gone_waits_for_that_topology(world: Worl
     world.check()
 
 
+@pytest.mark.long
 def test_a_plan_that_no_record_names_has_not_been_used(world: World) -> None:
     world.start()
     _run(world, 5)
@@ -209,6 +216,7 @@ def test_a_plan_that_no_record_names_has_not_been_used(world: World) -> None:
     world.check()
 
 
+@pytest.mark.long
 def test_an_old_planner_that_wakes_after_the_change_cannot_mix_the_plans(world: World) -> None:
     """It creates the record that the new program wanted: its plan is in use still, and it finishes the epoch."""
     first = world.start()
@@ -245,6 +253,7 @@ def test_an_old_planner_that_wakes_after_the_change_cannot_mix_the_plans(world: 
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.long
 def test_a_follower_takes_the_bundles_of_the_plan_that_the_records_name(world: World) -> None:
     from tests.simulation.application import Follower
 
@@ -281,6 +290,7 @@ def _rows(world: World, store: str) -> dict[bytes, bytes]:
     return found
 
 
+@pytest.mark.long
 def test_rows_of_a_removed_store_are_deleted_with_the_first_epoch_and_the_store_comes_back_empty(
     deleting: World,
 ) -> None:
@@ -298,6 +308,7 @@ def test_rows_of_a_removed_store_are_deleted_with_the_first_epoch_and_the_store_
     deleting.check()
 
 
+@pytest.mark.long
 def test_without_being_asked_to_a_change_deletes_nothing(deleting: World) -> None:
     deleting.place.delete_removed_stores = False
     deleting.start()
@@ -319,6 +330,7 @@ def test_without_being_asked_to_a_change_deletes_nothing(deleting: World) -> Non
     deleting.check()
 
 
+@pytest.mark.long
 def test_a_sub_topology_that_is_gone_leaves_no_deltas(deleting: World) -> None:
     deleting.version = "another before"
     deleting.start()
@@ -336,6 +348,7 @@ def test_a_sub_topology_that_is_gone_leaves_no_deltas(deleting: World) -> None:
     deleting.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "label",
     [
@@ -364,6 +377,7 @@ def test_a_deletion_that_is_killed_anywhere_is_done_or_not_begun(deleting: World
     deleting.check()
 
 
+@pytest.mark.long
 def test_a_worker_of_before_that_wakes_after_the_deletion_writes_nothing(deleting: World) -> None:
     """It was at an epoch of a bundle that is gone meanwhile, with all its deltas."""
     deleting.version = "another before"
@@ -398,6 +412,7 @@ def test_whatever_happens_only_rows_of_removed_stores_are_deleted(seed: int) -> 
     assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["at once", "as text"])
 @pytest.mark.parametrize("label", ["at after_epoch_record", "at before_delta", "at after_delta", "at before_done"])
 def test_the_program_before_reads_what_it_has_sent_to_a_topic_that_goes_or_changes(
@@ -422,6 +437,7 @@ def test_the_program_before_reads_what_it_has_sent_to_a_topic_that_goes_or_chang
     _go_on_to_the_end(draining)
 
 
+@pytest.mark.long
 def test_without_the_old_topology_what_is_unread_in_a_topic_that_goes_would_be_lost(draining: World) -> None:
     """A bug that is planted, so that the schedules above and below are known to be worth something."""
     draining.start()
@@ -437,6 +453,7 @@ def test_without_the_old_topology_what_is_unread_in_a_topic_that_goes_would_be_l
         _go_on_to_the_end(draining)
 
 
+@pytest.mark.long
 def test_a_start_that_is_killed_while_a_topic_is_emptied_is_followed_by_any_other(draining: World) -> None:
     draining.start()
     _run(draining, 5)
@@ -454,6 +471,7 @@ def test_a_start_that_is_killed_while_a_topic_is_emptied_is_followed_by_any_othe
     _go_on_to_the_end(draining)
 
 
+@pytest.mark.long
 def test_unread_records_of_a_program_that_is_gone_are_not_given_up(draining: World) -> None:
     draining.start()
     _run(draining, 5)

@@ -79,6 +79,7 @@ def test_a_first_start_under_an_id_whose_markers_are_in_the_log_is_refused(kafka
         world.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("back", [False, True], ids=["to functions", "to expressions"])
 def test_an_expression_may_become_a_function_between_runs(back: bool, kafka: bool) -> None:
     with quiet_world(3, SHUFFLED, kafka=kafka) as world:
@@ -139,10 +140,12 @@ def _planner_that_wakes_when_its_epochs_are_forgotten(kafka: bool) -> None:
         world.check(complete=False)
 
 
+@pytest.mark.long
 def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafka: bool) -> None:
     _planner_that_wakes_when_its_epochs_are_forgotten(kafka)
 
 
+@pytest.mark.long
 def test_without_the_floor_it_would_double_them() -> None:
     # The embedded log refuses them as well: it compares markers in the transaction that writes.
     with FLOOR_IGNORED.plant(), pytest.raises(Violation) as found:
@@ -169,6 +172,7 @@ def test_a_log_keeps_no_half_of_an_epoch_whose_outputs_cannot_be_read_back() -> 
         world.check()
 
 
+@pytest.mark.long
 def test_what_arrives_between_a_match_and_the_first_epoch_is_read(kafka: bool) -> None:
     with quiet_world(7, PATTERN_FROM_THE_END, kafka=kafka) as world:
         world.start()
@@ -185,6 +189,7 @@ def test_what_arrives_between_a_match_and_the_first_epoch_is_read(kafka: bool) -
         world.check()
 
 
+@pytest.mark.long
 def test_a_range_that_retention_took_is_refused_before_it_is_recorded(kafka: bool) -> None:
     with quiet_world(8, GROUPED, kafka=kafka) as world:
         world.start()
@@ -225,6 +230,7 @@ def _go_on_with(world: World, copy: dict[str, Blob]) -> None:
     world.check(complete=not refused)
 
 
+@pytest.mark.long
 def test_an_open_epoch_is_not_finished_without_the_rows_that_were_purged_from_an_internal_topic() -> None:
     settings = {"source.range.lost": "reset", "repartition.purge.interval.ms": 1, "num.bundles": 1}
     with quiet_world(9, PROGRAMS["through a topic"], kafka=False, **settings) as world:
@@ -250,6 +256,7 @@ def test_an_open_epoch_whose_outputs_are_written_is_not_processed_anew_by_functi
         _go_on_with(world, copies[0])
 
 
+@pytest.mark.long
 def test_a_delta_that_comes_late_hides_no_snapshot() -> None:
     with (
         quiet_world(11, GROUPED, kafka=False, **{"num.bundles": 1}) as world,
@@ -278,6 +285,7 @@ def _only(world: World, machine: int) -> None:
     world.place.away = {each: lambda: False for each in range(MACHINES) if each != machine}
 
 
+@pytest.mark.long
 def test_a_state_that_was_off_until_a_restored_copy_came_to_its_epoch_again_is_rebuilt(kafka: bool) -> None:
     with quiet_world(12, GROUPED, kafka=kafka, **{"num.bundles": 1}) as world:
         _only(world, 0)

@@ -24,6 +24,7 @@ def _seeds() -> list[object]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", _seeds())
 def test_whatever_happens_each_record_comes_out_once_and_in_order(seeds: list[int]) -> None:
     for seed in seeds:
@@ -33,11 +34,13 @@ def test_whatever_happens_each_record_comes_out_once_and_in_order(seeds: list[in
         )
 
 
+@pytest.mark.long
 def test_a_simulation_leaves_no_step_and_no_request_behind_in_its_process() -> None:
     run_seed(57, keep_trace=False)
     assert (STEPS.asking, STEPS.step) == (False, None)
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     digests = set()
     for hash_seed in ("1", "2"):

@@ -40,6 +40,7 @@ def _seeds() -> list[object]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", _seeds())
 def test_slot_producers_publish_each_epoch_once_and_in_order(seeds: list[int]) -> None:
     for seed in seeds:
@@ -64,12 +65,14 @@ def test_a_seed_finds_that_a_rule_of_slot_producers_is_left_out(rule: str) -> No
     assert any(run_slots(seed, _without(rule)).problem for seed in range(_PLANTED_SEEDS))
 
 
+@pytest.mark.long
 def test_a_world_of_slot_producers_leaves_no_request_behind_in_its_process() -> None:
     for seed in range(_ALWAYS):
         run_slots(seed)
         assert not STEPS.asking
 
 
+@pytest.mark.long
 def test_a_seed_of_slot_producers_gives_the_same_schedule_again() -> None:
     assert run_slots(3).digest == run_slots(3).digest
 

@@ -60,6 +60,7 @@ def test_an_empty_blob_is_a_blob(blobs: BlobStore) -> None:
     assert blobs.get("nothing") == b"" and blobs.size("nothing") == 0 and not blobs.put_if_absent("nothing", b"")
 
 
+@pytest.mark.long
 def test_a_large_blob_comes_back_as_it_was(blobs: BlobStore) -> None:
     data = random.Random(7).randbytes(33 << 20)
     assert blobs.put_if_absent("large", data)
@@ -106,6 +107,7 @@ def test_only_a_folder_is_deleted_as_one(blobs: BlobStore, folder: str) -> None:
         blobs.delete_below(folder)
 
 
+@pytest.mark.long
 def test_of_several_processes_one_wins_each_blob(url: str, blobs: BlobStore) -> None:
     processes = [
         subprocess.Popen([sys.executable, "-c", PUBLISH, url, who], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -123,6 +125,7 @@ def test_of_several_processes_one_wins_each_blob(url: str, blobs: BlobStore) -> 
     assert [written.count(who * 20_000) for who in (b"a", b"b", b"c", b"d")] == won
 
 
+@pytest.mark.long
 def test_a_publisher_that_is_killed_leaves_whole_blobs_only(url: str, blobs: BlobStore) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)

@@ -150,6 +150,7 @@ def test_records_of_appends_and_epochs_keep_their_order(log: Log, application: s
     assert settled_values(log, topic) == [value for part in expected for value in part]
 
 
+@pytest.mark.long
 def test_another_process_sees_the_markers(log: Log, log_config: LogConfig, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"v"]))
     ours, theirs = SPAWN.Pipe()
@@ -159,6 +160,7 @@ def test_another_process_sees_the_markers(log: Log, log_config: LogConfig, appli
     child.join(30)
 
 
+@pytest.mark.long
 def test_of_processes_that_publish_the_same_epoch_at_once_exactly_one_writes(
     log: Log, log_config: LogConfig, application: str, topic: str
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_large_append_comes_back_whole_and_in_several_batches(log: Log, topic:
     assert fetched == given
 
 
+@pytest.mark.long
 def test_keys_go_where_murmur2_sends_them(log: Log, four: str) -> None:
     keys: list[bytes | None] = [b"key-%d" % index for index in range(100)]
     append(log, batch(four, keys, keys=keys))
@@ -183,6 +184,7 @@ def test_the_offset_for_a_time_in_an_empty_partition_is_its_end(log: Log, topic:
     assert log.offsets_for_time({TopicPartition(topic, 0): 5}) == {TopicPartition(topic, 0): 0}
 
 
+@pytest.mark.long
 def test_another_process_sees_what_was_appended(log: Log, log_config: LogConfig, topic: str) -> None:
     append(log, batch(topic, [b"before"]))
     ours, theirs = SPAWN.Pipe()
@@ -199,6 +201,7 @@ def test_another_process_sees_what_was_appended(log: Log, log_config: LogConfig,
     assert child.exitcode == 0
 
 
+@pytest.mark.long
 def test_several_processes_append_at_once(log: Log, log_config: LogConfig, topic: str) -> None:
     children = [SPAWN.Process(target=append_many, args=(log_config, topic, number, 20)) for number in range(3)]
     for child in children:

@@ -24,6 +24,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
+@pytest.mark.long
 def test_every_record_of_an_earlier_log_is_read_as_it_was_written(place: Place, tmp_path: Path) -> None:
     with Place(tmp_path / "again", type(place.config)("embedded", str(tmp_path / "again" / "log"))) as again:
         before.prepare(again)
@@ -48,6 +49,7 @@ def test_markers_and_group_offsets_of_an_earlier_log_are_read(place: Place) -> N
     assert offsets and all(0 < offset <= ends[partition] for partition, offset in offsets.items())
 
 
+@pytest.mark.long
 def test_records_deltas_and_snapshots_of_an_earlier_checkpoint_are_read_and_restored(
     place: Place, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def send_soon(number: int) -> None:
     threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_closes_a_program_that_runs_and_run_returns(started: StartedApp, number: int) -> None:
     send_soon(number)
@@ -79,6 +80,7 @@ def test_a_signal_closes_a_program_that_runs_and_run_returns(started: StartedApp
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.long
 def test_a_handler_of_the_programs_own_gets_its_signal(started: StartedApp) -> None:
     class Told(Exception):
         pass
@@ -93,6 +95,7 @@ def test_a_handler_of_the_programs_own_gets_its_signal(started: StartedApp) -> N
     assert started.app.state is State.NOT_RUNNING
 
 
+@pytest.mark.long
 def test_ctrl_c_in_a_run_to_the_end_closes_it_first(started: StartedApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(started.app, "start_to_end", started.start)
     send_soon(signal.SIGINT)
@@ -136,6 +139,7 @@ def runtime(tmp_path: Path) -> StartedRuntime:
     return StartedRuntime({"application.id": "shop", **where})
 
 
+@pytest.mark.long
 def test_a_signal_while_a_runtime_starts_ends_it_when_it_is_started(runtime: StartedRuntime) -> None:
     send_soon(signal.SIGINT)
     threading.Timer(1, runtime.may_open.set).start()
@@ -163,6 +167,7 @@ def test_a_start_that_fails_is_raised_by_run(runtime: StartedRuntime, monkeypatc
     assert runtime.state is State.ERROR
 
 
+@pytest.mark.long
 def test_a_request_to_stop_closes_what_runs_to_the_end(runtime: StartedRuntime) -> None:
     reports: dict[str, Any] = {}
 

@@ -131,6 +131,7 @@ def test_a_request_under_a_name_of_the_server_is_answered(port: int, host: bytes
     assert said(port, b"GET /health HTTP/1.1\r\nHost: " + host + b"\r\n\r\n").startswith(b"HTTP/1.0 200")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "host", [b"evil.example", b"evil.example:80", b"10.1.2.3", b"localhost.evil.example", b"", b"a,b"]
 )
@@ -149,6 +150,7 @@ def test_a_request_of_http_1_1_without_a_host_is_refused(port: int) -> None:
     assert said(port, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.0 400")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT", b"X"])
 def test_only_get_and_head_are_answered(port: int, method: bytes) -> None:
     answer = said(port, method + b" /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -182,6 +184,7 @@ def _send_for(connection: socket.socket, seconds: float) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_client_that_sends_byte_by_byte_is_cut_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "REQUEST_S", 0.5)
     server = MetricsServer("127.0.0.1", 0, "shop", app.registry.snapshot, lambda: app.report)
@@ -197,6 +200,7 @@ def test_a_client_that_sends_byte_by_byte_is_cut_off(app: App, monkeypatch: pyte
         server.close()
 
 
+@pytest.mark.long
 def test_many_silent_clients_keep_no_other_one_out_and_leave_no_threads(app: App) -> None:
     server = MetricsServer("127.0.0.1", 0, "shop", app.registry.snapshot, lambda: app.report)
     before = threading.active_count()

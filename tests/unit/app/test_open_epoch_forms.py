@@ -82,12 +82,14 @@ def finished(folder: Path, topology: Topology, store: str) -> dict[Any, Any]:
         return {row.key: row.value for row in app.app.store(store).all()}
 
 
+@pytest.mark.long
 def test_what_a_function_sent_is_read_by_a_program_with_an_expression_in_its_place(tmp_path: Path) -> None:
     left_open(tmp_path, by_item(lambda _, order: order.item))
     found = finished(tmp_path, by_item(pl.col("item")), "items")
     assert found == {"i0": {"n": 2, "total": 3}, "i1": {"n": 2, "total": 5}, "i2": {"n": 1, "total": 2}}
 
 
+@pytest.mark.long
 def test_what_was_sent_in_columns_is_not_read_by_a_program_that_runs_in_rows(tmp_path: Path) -> None:
     left_open(tmp_path, per_total(None))
     with pytest.raises(CheckpointError, match="Start the earlier program once more") as raised:

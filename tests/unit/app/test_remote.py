@@ -133,6 +133,7 @@ def test_what_does_not_run_cannot_be_paused(config: StreamsConfig) -> None:
     assert refused.value.condition == "NOT_RUNNING"
 
 
+@pytest.mark.long
 def test_looking_does_not_keep_an_application_from_starting(config: StreamsConfig) -> None:
     checkpoint = Path(config.checkpoint_dir)
     with FileLease(checkpoint, "shop"):

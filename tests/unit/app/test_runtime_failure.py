@@ -41,6 +41,7 @@ class FailingQuery(QueryInProcess):
         super().close()
 
 
+@pytest.mark.long
 def test_a_run_to_the_end_whose_query_failed_raises_the_error_of_the_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

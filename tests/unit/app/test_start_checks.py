@@ -51,6 +51,7 @@ def joined() -> StreamsBuilder:
     return builder
 
 
+@pytest.mark.long
 def test_a_missing_source_and_a_missing_sink_are_named_with_the_command_that_makes_them(tmp_path: Path) -> None:
     error = refused(joined(), tmp_path, orders=1)
     assert error.condition == "UNKNOWN_TOPIC" and "`hayase topics create users`" in error.message
@@ -58,10 +59,12 @@ def test_a_missing_source_and_a_missing_sink_are_named_with_the_command_that_mak
     assert error.condition == "UNKNOWN_TOPIC" and "`hayase topics create out`" in error.message
 
 
+@pytest.mark.long
 def test_partition_counts_that_differ_are_named(tmp_path: Path) -> None:
     assert refused(joined(), tmp_path, orders=3, users=2, out=1).condition == "PARTITIONS_DIFFER"
 
 
+@pytest.mark.long
 def test_another_copy_that_runs_is_named(tmp_path: Path) -> None:
     config = StreamsConfig(settings(tmp_path))
     with lease_for(open_blobs(config.checkpoint_dir, fsync=False), "shop"):

@@ -87,6 +87,7 @@ def test_a_run_that_cannot_be_closed_ends_in_error_and_gives_its_lease_back(tmp_
         pass
 
 
+@pytest.mark.long
 def test_a_jvm_that_died_is_for_the_handler_to_decide_on_and_replacements_end(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     app._move(State.REBALANCING)

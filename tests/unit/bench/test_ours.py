@@ -32,6 +32,7 @@ def topology_of(scenario: Scenario, folder: Path) -> Topology:
     return builder.build()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_the_topology_of_a_scenario_gives_the_expected_result(name: str, tmp_path: Path) -> None:
     scenario, orders, users = SCENARIOS[name], make_orders(ORDERS, users=USERS, products=PRODUCTS), make_users(USERS)

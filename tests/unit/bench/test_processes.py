@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from bench.processes import ProcessGroup
 
 # The root burns some CPU, and so do a child it waits for and one it leaves running.
@@ -19,6 +20,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 def test_cpu_of_the_root_of_an_ended_child_and_of_a_running_child_is_counted_once() -> None:
     process = subprocess.Popen([sys.executable, "-c", _TREE], stdout=subprocess.PIPE, start_new_session=True)
     group = ProcessGroup(process.pid)

@@ -187,6 +187,7 @@ def test_a_topic_is_removed_after_a_question(shell: Shell) -> None:
     assert shell.run("topics", "list") == ""
 
 
+@pytest.mark.long
 def test_cleaning_says_what_it_did_and_describe_where_the_records_are(shell: Shell, tmp_path: Path) -> None:
     shell.run("topics", "create", "users", "-c", "cleanup.policy=compact")
     shell.run("topics", "produce", "users", stdin=b"a:1\nb:2\na:3\n")
@@ -289,6 +290,7 @@ def test_the_version_is_that_of_the_package(shell: Shell) -> None:
     assert shell.run("--version").startswith("hayase 0.")
 
 
+@pytest.mark.long
 def test_describe_says_how_many_partitions_topics_have_which_are_missing_and_what_does_not_fit(shell: Shell) -> None:
     program = f"{ROOT}/examples/ecommerce.py"
     assert "Topics:" not in shell.run("describe", program)

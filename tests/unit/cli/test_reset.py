@@ -65,6 +65,7 @@ def test_it_may_be_repeated(config: StreamsConfig, log: Log) -> None:
     assert log.markers("shop") == {}
 
 
+@pytest.mark.long
 def test_a_running_application_is_not_reset(config: StreamsConfig, log: Log) -> None:
     with FileLease(Path(config.checkpoint_dir), "shop"), pytest.raises(LeaseHeldError, match="is running already"):
         reset_application(config, log)

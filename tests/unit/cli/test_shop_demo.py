@@ -52,6 +52,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.long
 def test_customers_send_each_command_under_its_id_until_it_is_answered(url: str) -> None:
     customers = Customers(f"{url}/stock", f"{url}/order", orders=4, seed=1, ended=lambda: False)
     customers.run()
@@ -62,6 +63,7 @@ def test_customers_send_each_command_under_its_id_until_it_is_answered(url: str)
     assert set(Shop.asked.values()) == {2} and customers.repeated == wanted.total()
 
 
+@pytest.mark.long
 def test_what_is_no_command_ends_the_customers(url: str) -> None:
     Shop.refuses = True
     customers = Customers(f"{url}/stock", f"{url}/order", orders=4, seed=1, ended=lambda: False)

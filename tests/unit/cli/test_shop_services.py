@@ -38,6 +38,7 @@ def pids(file: Path, runs: int) -> list[list[int]]:
     return [[int(pid) for pid in line.split()] for line in file.read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_a_process_is_killed_with_its_children_and_started_again(started: ShopProcesses, tmp_path: Path) -> None:
     (before,) = pids(tmp_path / "pids", 1)
     started.kill("stock")

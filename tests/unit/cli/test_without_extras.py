@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
+import pytest
+
 from hayase.cli.main import COMMANDS
 
 _RUN = """
@@ -71,12 +73,14 @@ def test_extras_are_seen_as_missing() -> None:
     assert {"starlette", "httpx2", "psycopg", "fastavro"} <= set(_only_in_extras())
 
 
+@pytest.mark.long
 def test_the_help_of_all_commands_needs_no_extra() -> None:
     done = _hayase("--version", "--help", *(f"{each.name} --help" for each in COMMANDS))
     assert done.returncode == 0, done.stderr
     assert all(f"Usage: hayase {each.name} " in done.stdout for each in COMMANDS)
 
 
+@pytest.mark.long
 def test_commands_that_need_an_extra_name_it() -> None:
     done = _hayase("sql", "server", "connect", "demo --shop")
     assert done.returncode == 1
@@ -85,6 +89,7 @@ def test_commands_that_need_an_extra_name_it() -> None:
     assert all("pip install 'hayase[server]'" in line for line in lines)
 
 
+@pytest.mark.long
 def test_tests_in_sql_need_no_extra(tmp_path: Path) -> None:
     file = tmp_path / "shop_test.sql"
     file.write_text(

@@ -274,6 +274,7 @@ def shapes(draw: st.DrawFn) -> PlanShape:
     return PlanShape(parts, (), len(numbers), len(parts) - len(numbers))
 
 
+@pytest.mark.long
 @given(st.lists(shapes(), min_size=2, max_size=5))
 @settings(max_examples=150, deadline=None)
 def test_whatever_changes_no_store_meets_rows_of_another_and_no_number_is_used_twice(plans: list[PlanShape]) -> None:

@@ -240,6 +240,7 @@ def test_another_default_of_an_avro_schema_is_another_definition() -> None:
     assert reading(first).definition != reading(second).definition
 
 
+@pytest.mark.long
 def test_a_python_set_in_an_expression_is_the_same_definition_in_every_process() -> None:
     """In each process its elements come in another order."""
     program = (

@@ -26,6 +26,7 @@ def records(log: Log, **props: str) -> list[tuple[object, object]]:
         ]
 
 
+@pytest.mark.long
 def test_the_same_seed_makes_the_same_records_whatever_happens_in_between(log: Log) -> None:
     one_by_one = records(log, batch_size="1")
     log.delete_topic("made")
@@ -33,6 +34,7 @@ def test_the_same_seed_makes_the_same_records_whatever_happens_in_between(log: L
     assert [value["id"] for _, value in one_by_one] == [1, 2, 3, 4, 5]  # type: ignore[index]
 
 
+@pytest.mark.long
 def test_a_field_is_the_key(log: Log) -> None:
     assert [key for key, _ in records(log, key_field="id")] == [1, 2, 3, 4, 5]
 

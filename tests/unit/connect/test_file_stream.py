@@ -19,6 +19,7 @@ def source(log: Log, file: Path) -> ConnectorTestDriver:
     )
 
 
+@pytest.mark.long
 def test_a_line_counts_when_it_is_complete(log: Log, tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntw")
@@ -32,6 +33,7 @@ def test_a_line_counts_when_it_is_complete(log: Log, tmp_path: Path) -> None:
         assert connector.offsets() == [{"partition": {"filename": str(file)}, "offset": {"position": 9}}]
 
 
+@pytest.mark.long
 def test_a_file_that_became_shorter_is_an_error(log: Log, tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\n")
@@ -43,6 +45,7 @@ def test_a_file_that_became_shorter_is_an_error(log: Log, tmp_path: Path) -> Non
             connector.run_to_end()
 
 
+@pytest.mark.long
 def test_a_file_that_does_not_exist_yet_is_waited_for(log: Log, tmp_path: Path) -> None:
     with source(log, tmp_path / "later.txt") as connector:
         connector.step()

@@ -27,6 +27,7 @@ def rows(connector: ConnectorTestDriver) -> list[object]:
     return [json.loads(record.value or b"null") for record in connector.records("rows")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "lines"])
 def test_rows_of_every_format_become_records(log: Log, tmp_path: Path, kind: str) -> None:
     frame, path = pl.DataFrame(ROWS), tmp_path / f"in.{kind}"
@@ -46,6 +47,7 @@ def test_rows_of_every_format_become_records(log: Log, tmp_path: Path, kind: str
         assert rows(connector) == wanted
 
 
+@pytest.mark.long
 def test_files_are_read_in_the_order_of_their_names_and_once(log: Log, tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n{name}3\n")
@@ -59,6 +61,7 @@ def test_files_are_read_in_the_order_of_their_names_and_once(log: Log, tmp_path:
         assert rows(connector) == ["a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3"]
 
 
+@pytest.mark.long
 def test_a_file_is_deleted_when_it_is_published_and_its_name_is_free_again(log: Log, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     with source(log, tmp_path / "*.txt", after="delete") as connector:
@@ -70,6 +73,7 @@ def test_a_file_is_deleted_when_it_is_published_and_its_name_is_free_again(log: 
         assert connector.offsets() == []
 
 
+@pytest.mark.long
 def test_a_file_is_moved_when_it_is_published(log: Log, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with source(log, tmp_path / "*.txt", after="move", move_path=str(tmp_path / "done")) as connector:
@@ -77,6 +81,7 @@ def test_a_file_is_moved_when_it_is_published(log: Log, tmp_path: Path) -> None:
     assert (tmp_path / "done" / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.long
 def test_a_file_that_was_published_and_not_deleted_is_deleted_and_not_read_again(log: Log, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with source(log, tmp_path / "*.txt") as connector:
@@ -87,6 +92,7 @@ def test_a_file_that_was_published_and_not_deleted_is_deleted_and_not_read_again
     assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.long
 def test_a_row_that_cannot_be_read_is_an_error_with_file_and_row(log: Log, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"id":1}\nno json\n{"id":2}\n')
     with source(log, tmp_path / "*.json", format="json") as connector, pytest.raises(ConnectError, match="row 2"):
@@ -97,6 +103,7 @@ def test_a_row_that_cannot_be_read_is_an_error_with_file_and_row(log: Log, tmp_p
         assert connector.metrics()["rows-skipped-total"] == 1
 
 
+@pytest.mark.long
 def test_a_file_that_grows_after_it_was_found_is_an_error(log: Log, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with source(log, tmp_path / "*.txt") as connector:

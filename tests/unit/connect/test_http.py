@@ -54,6 +54,7 @@ class Webhook:
         return [json.loads(record.value or b"null") for record in self.driver.records("hooks")]
 
 
+@pytest.mark.long
 def test_a_request_is_answered_when_its_record_is_durable(log: Log) -> None:
     with Webhook(log, key_field="id") as hook:
         answer = httpx2.post(hook.url, json={"id": 7})
@@ -62,6 +63,7 @@ def test_a_request_is_answered_when_its_record_is_durable(log: Log) -> None:
         assert (record.key, record.value) == (b"7", b'{"id":7}')
 
 
+@pytest.mark.long
 def test_a_request_that_comes_again_makes_no_record(log: Log) -> None:
     named = {"Idempotency-Key": "a-1"}
     with Webhook(log) as hook:
@@ -70,6 +72,7 @@ def test_a_request_that_comes_again_makes_no_record(log: Log) -> None:
         assert hook.values() == [1]
 
 
+@pytest.mark.long
 def test_the_name_of_a_request_survives_a_crash(log: Log) -> None:
     event = {"ce-id": "1", "ce-source": "/shop"}
     with Webhook(log) as hook:
@@ -79,6 +82,7 @@ def test_the_name_of_a_request_survives_a_crash(log: Log) -> None:
         assert hook.values() == [1]
 
 
+@pytest.mark.long
 def test_a_name_is_forgotten_after_its_window(log: Log) -> None:
     with Webhook(log, idempotency_window_ms="1") as hook:
         httpx2.post(hook.url, json=1, headers={"Idempotency-Key": "a"})
@@ -88,6 +92,7 @@ def test_a_name_is_forgotten_after_its_window(log: Log) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_request_without_a_right_signature_is_refused(log: Log) -> None:
     with Webhook(log, hmac_secret="open sesame") as hook:
         body, now = b'{"id":7}', str(int(time.time()))
@@ -100,12 +105,14 @@ def test_a_request_without_a_right_signature_is_refused(log: Log) -> None:
         assert hook.values() == [{"id": 7}]
 
 
+@pytest.mark.long
 def test_a_body_that_is_no_json_or_too_large_is_refused(log: Log) -> None:
     with Webhook(log, body_max_bytes="10") as hook:
         assert httpx2.post(hook.url, content=b"{").status_code == 400
         assert httpx2.post(hook.url, content=b"1" * 11).status_code == 413
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -125,6 +132,7 @@ def test_a_body_that_no_converter_can_write_is_refused_and_the_task_goes_on(
         assert hook.values() == [{"name": "\U0001f600"}]
 
 
+@pytest.mark.long
 def test_requests_that_do_not_fit_in_the_queue_are_turned_away(log: Log) -> None:
     hook = Webhook(log, queue_max="1", answer_timeout_ms="300")  # nothing polls
     first = threading.Thread(target=httpx2.post, args=(hook.url,), kwargs={"json": 1})
@@ -174,12 +182,14 @@ def sink(log: Log, url: str, **props: str) -> ConnectorTestDriver:
     return connector
 
 
+@pytest.mark.long
 def test_each_record_is_a_request_with_its_name(log: Log, url: str) -> None:
     with sink(log, url) as connector:
         connector.run_to_end()
     assert Server.got == [(f"out/0/{number}", f'{{"n": {number}}}'.encode()) for number in range(3)]
 
 
+@pytest.mark.long
 def test_a_server_that_is_busy_is_asked_again(log: Log, url: str) -> None:
     Server.answers.extend([503, 429])
     with sink(log, url, batch_size="5") as connector:
@@ -187,6 +197,7 @@ def test_a_server_that_is_busy_is_asked_again(log: Log, url: str) -> None:
     assert Server.got == [("out/0/0-2", b'[{"n": 0},{"n": 1},{"n": 2}]')]
 
 
+@pytest.mark.long
 def test_records_that_were_answered_are_not_sent_again_when_a_later_one_has_to_be(log: Log, url: str) -> None:
     Server.answers.extend([200, 503] * 3 + [200, 500])
     with sink(log, url) as connector:
@@ -197,6 +208,7 @@ def test_records_that_were_answered_are_not_sent_again_when_a_later_one_has_to_b
     assert Server.answers == []
 
 
+@pytest.mark.long
 def test_the_pauses_of_one_request_do_not_grow_with_those_of_others(log: Log, url: str) -> None:
     Server.answers.extend([503, 200] * 8 + [503, 503, 503, 200])
     with sink(log, url) as connector:
@@ -209,12 +221,14 @@ def test_the_pauses_of_one_request_do_not_grow_with_those_of_others(log: Log, ur
     assert pauses == [0.1] * 8 + [0.1, 0.2, 0.4]
 
 
+@pytest.mark.long
 def test_a_request_that_is_refused_fails_the_task_or_becomes_a_dead_letter(log: Log, url: str) -> None:
     Server.answers.append(422)
     with sink(log, url) as connector, pytest.raises(ConnectError, match="422"):
         connector.step()
 
 
+@pytest.mark.long
 def test_a_cloud_event_is_sent_as_one_and_named_by_its_id(log: Log, url: str) -> None:
     text = "org.apache.kafka.connect.storage.StringConverter"
     with sink(log, url, cloudevents="true", value_converter=text, header_converter=text) as connector:
@@ -227,6 +241,7 @@ def test_a_cloud_event_is_sent_as_one_and_named_by_its_id(log: Log, url: str) ->
     assert attributes == {"ce-id": "1", "ce-subject": "gr%C3%BCn%20%22"}
 
 
+@pytest.mark.long
 def test_a_request_is_one_cloud_event(log: Log, url: str) -> None:
     connector = sink(log, url, cloudevents="true", batch_size="5")
     with connector, pytest.raises(ConnectError, match="a request is one event"):

@@ -79,6 +79,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         Plugins([tmp_path / "nowhere"], entry_points=False)
 
 
+@pytest.mark.long
 def test_a_transform_is_applied_where_its_predicate_holds(log: Log, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
     props = {

@@ -66,6 +66,7 @@ def test_the_test_driver_feeds_a_source_and_reads_a_sink_by_the_names_of_their_c
         assert driver.create_output_topic("upper", Serdes.bytes(), Serdes.string()).read_value() == "BOOK"
 
 
+@pytest.mark.long
 def test_a_source_is_at_its_end_when_it_has_rested_and_goes_on_behind_its_offset(tmp_path):
     (tmp_path / "in.txt").write_text("one\ntwo\n")
     topic = "shop-lines-from-connector"
@@ -79,6 +80,7 @@ def test_a_source_is_at_its_end_when_it_has_rested_and_goes_on_behind_its_offset
             file.write("three\n" if len(expected) == 2 else "")
 
 
+@pytest.mark.long
 def test_a_source_begins_anew_when_its_offsets_are_forgotten(tmp_path):
     (tmp_path / "in.txt").write_text("one\n")
     for times in (1, 2):
@@ -133,6 +135,7 @@ def _append(log, count):
         writer.append([OutputBatch("shop-orders_of_today-to-connector", [b"k"] * count, rows, [0] * count)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", [_to_a_table, _to_files])
 def test_records_that_a_sink_has_written_leave_its_topic_and_a_restart_goes_on_behind_them(tmp_path, program):
     where = TopicPartition("shop-orders_of_today-to-connector", 0)
@@ -192,6 +195,7 @@ def test_two_connectors_of_one_name_are_refused():
         lines.to_connector("lines", {"connector.class": "FileStreamSink"})
 
 
+@pytest.mark.long
 def test_a_connector_that_fails_names_its_reason_and_its_line(tmp_path):
     (tmp_path / "in.txt").write_text("one\ntwo\n")
     connectors = opened(lines_to_upper_case(tmp_path), tmp_path)
@@ -255,6 +259,7 @@ WITH_REGISTRY = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", WITH_REGISTRY)
 def test_a_source_writes_what_a_serde_with_a_registry_reads(kind, registry, tmp_path):
     serde = WITH_REGISTRY[kind][0](None, registry.url)

@@ -41,6 +41,7 @@ class Slow:
         await send({"type": "http.response.body", "body": b"done"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
 def test_an_idle_connection_that_nobody_reads_does_not_hold_its_end_up(http2: bool) -> None:
     bound = listening()
@@ -58,6 +59,7 @@ def test_an_idle_connection_that_nobody_reads_does_not_hold_its_end_up(http2: bo
         second.close()
 
 
+@pytest.mark.long
 def test_a_request_at_work_is_ended_after_its_time() -> None:
     app = Slow()
     server = AsgiThread(listening(), "test", grace_s=0.2)
@@ -88,6 +90,7 @@ server.close()
 """
 
 
+@pytest.mark.long
 def test_a_process_whose_server_has_just_ended_ends_without_a_fault() -> None:
     processes = [subprocess.Popen([sys.executable, "-c", _ENDS], stderr=subprocess.PIPE) for _ in range(8)]
     assert [(each.wait(), each.communicate()[1]) for each in processes] == [(0, b"")] * 8

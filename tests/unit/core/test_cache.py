@@ -75,6 +75,7 @@ def test_what_another_user_put_into_the_cache_is_not_run(tmp_path: Path) -> None
         cached_folder(folder, lambda made: None)
 
 
+@pytest.mark.long
 @needs_root
 def test_a_lock_of_the_cache_that_another_user_holds_does_not_hold_up_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

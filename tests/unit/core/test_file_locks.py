@@ -38,6 +38,7 @@ def test_one_holder_keeps_the_other_out(path: Path, monkeypatch: pytest.MonkeyPa
     os.close(second)
 
 
+@pytest.mark.long
 def test_who_looks_at_a_lock_does_not_keep_its_taker_out(path: Path) -> None:
     looking, taking = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
     fcntl.flock(looking, fcntl.LOCK_SH)

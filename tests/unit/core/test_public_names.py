@@ -34,6 +34,7 @@ def test_importing_hayase_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 def test_building_a_topology_does_not_load_pyspark():
     code = "import hayase, sys; hayase.StreamsBuilder().stream('a').to('b'); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

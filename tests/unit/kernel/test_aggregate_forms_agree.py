@@ -139,6 +139,7 @@ def assert_agree(case: Case, records: Sequence[Input], at: Sequence[int]) -> Res
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("old_values", [True, False])
 @pytest.mark.parametrize("name", AGGREGATIONS)
@@ -151,6 +152,7 @@ def test_plain_aggregates_agree(
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("name", AGGREGATIONS)
@@ -170,6 +172,7 @@ SESSIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("on_close", [True, False])
 @pytest.mark.parametrize("name", AGGREGATIONS)
@@ -200,6 +203,7 @@ SLIDING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("on_close", [True, False])
 @pytest.mark.parametrize("name", AGGREGATIONS)
@@ -235,6 +239,7 @@ large_inputs = st.lists(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping", "session", "sliding"])
 @given(records=large_inputs, at=cuts)

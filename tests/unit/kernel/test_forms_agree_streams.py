@@ -108,6 +108,7 @@ STATELESS: dict[str, op.Operator] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STATELESS)
 @given(inputs, cuts)
 @settings(max_examples=examples(25), deadline=None)

@@ -60,6 +60,7 @@ def test_a_log_that_another_cleaned_just_now_is_left_alone(tmp_path: Path) -> No
     log.close()
 
 
+@pytest.mark.long
 def test_one_process_cleans_at_a_time_and_its_death_frees_the_lock(tmp_path: Path) -> None:
     with kept_log({"retention.ms": "1"}, tmp_path) as log:
         put(log, (b"a", b"1", 0))
@@ -96,6 +97,7 @@ def test_a_topic_that_is_removed_while_it_is_cleaned_is_left_alone() -> None:
             assert all(not list(found.scan(table, b"")) for table in ("batches", "partitions", "cleaned", "times"))
 
 
+@pytest.mark.long
 def test_readers_and_writers_go_on_while_a_log_is_cleaned(tmp_path: Path) -> None:
     with kept_log({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}, tmp_path) as log:
         put_each(log, *[(b"k%d" % (number % 5), b"%d" % number, number) for number in range(20)])

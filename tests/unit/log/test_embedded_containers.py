@@ -63,6 +63,7 @@ def records(folder: Path) -> int:
         log.close()
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_a_container_is_refused_while_another_has_the_log_open_and_let_in_afterwards(folder: Path) -> None:
     first = appending(folder, *UNSHARED)
@@ -77,6 +78,7 @@ def test_a_container_is_refused_while_another_has_the_log_open_and_let_in_afterw
     assert records(folder) == 2
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_a_container_that_is_killed_does_not_keep_others_out(folder: Path) -> None:
     first = appending(folder, *UNSHARED)
@@ -87,6 +89,7 @@ def test_a_container_that_is_killed_does_not_keep_others_out(folder: Path) -> No
     assert records(folder) == 2
 
 
+@pytest.mark.long
 def test_processes_of_one_container_have_it_open_together(folder: Path) -> None:
     log = open_log(folder)
     several = [appending(folder) for _ in range(3)]

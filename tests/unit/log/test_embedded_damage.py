@@ -346,6 +346,7 @@ def outcome_of(folder: Path) -> int:
         os._exit(4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fill", [b"\0", b"\xff"])
 def test_a_page_of_the_file_that_was_overwritten_is_an_error_and_not_the_end_of_the_process(
     tmp_path: Path, fill: bytes

@@ -86,6 +86,7 @@ def is_full(told: list[str] | None, folder: str) -> bool:
     return told is not None and told[:2] == ["LogError", "DISK_FULL"] and folder in told[2] and "space" in told[3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fsync", ["true", "false"])
 def test_whatever_writes_to_a_log_on_a_full_disk_says_so_and_goes_on_when_there_is_room(
     tmp_path: Path, fsync: str
@@ -135,6 +136,7 @@ log.close()
     assert told["kept"] and told["values"] == 3
 
 
+@pytest.mark.long
 def test_a_log_that_is_opened_on_a_full_disk_says_so(tmp_path: Path) -> None:
     told = on_a_small_disk(
         tmp_path,
@@ -162,6 +164,7 @@ log.close()
     assert told["new again"] is None and told["values"] == 1
 
 
+@pytest.mark.long
 def test_readers_begin_while_the_disk_is_full(tmp_path: Path) -> None:
     told = on_a_small_disk(
         tmp_path,
@@ -186,6 +189,7 @@ log.close()
     assert told["found"] == 200
 
 
+@pytest.mark.long
 def test_a_tier_on_a_full_disk_says_so_and_the_records_stay_where_they_were(tmp_path: Path) -> None:
     told = on_a_small_disk(
         tmp_path,

@@ -67,6 +67,7 @@ def test_of_an_epoch_whose_stored_batch_cannot_be_loaded_all_or_nothing_is_writt
     assert not publish()
 
 
+@pytest.mark.long
 def test_an_epoch_of_stored_batches_is_loaded_once_and_never_in_memory_as_a_whole(log: EmbeddedLog) -> None:
     loads = 0
 

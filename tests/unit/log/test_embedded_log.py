@@ -242,6 +242,7 @@ def _fill(folder: Path) -> None:
     _append(log, b"after")
 
 
+@pytest.mark.long
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
     child = SPAWN.Process(target=_fill, args=(tmp_path,))
     child.start()

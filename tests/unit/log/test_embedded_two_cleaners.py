@@ -71,6 +71,7 @@ def stopped_cleaner(folder: Path) -> Iterator[Callable[[], bool]]:
         child.join()
 
 
+@pytest.mark.long
 def test_records_are_deleted_while_a_cleaner_hangs(tmp_path: Path) -> None:
     with made(tmp_path, {}, timeout_ms=300_000) as log:
         put_each(log, *[(b"k", b"%d" % n, n) for n in range(4)])
@@ -79,6 +80,7 @@ def test_records_are_deleted_while_a_cleaner_hangs(tmp_path: Path) -> None:
             assert bounds(log) == (3, 4)
 
 
+@pytest.mark.long
 def test_another_process_takes_over_from_a_cleaner_that_hangs(tmp_path: Path) -> None:
     with made(tmp_path, {"retention.ms": "1"}) as log:
         put(log, (b"a", b"1", 0))
@@ -98,6 +100,7 @@ def test_another_process_takes_over_from_a_cleaner_that_hangs(tmp_path: Path) ->
         assert list((tmp_path / "log").glob("cleaner.lock.*")) == []
 
 
+@pytest.mark.long
 def test_another_thread_takes_over_from_one_that_hangs(tmp_path: Path) -> None:
     with made(tmp_path, {"retention.ms": "1"}) as log:
         put(log, (b"a", b"1", 0))
@@ -111,6 +114,7 @@ def test_another_thread_takes_over_from_one_that_hangs(tmp_path: Path) -> None:
         assert log.clean(1_000).expired_records == 1
 
 
+@pytest.mark.long
 def test_a_cleaner_that_gets_on_keeps_its_turn_however_long_it_takes(tmp_path: Path) -> None:
     with made(tmp_path, {"retention.ms": "1"}) as log, log._cleaner.lock.held() as turn:
         for _ in range(6):
@@ -161,6 +165,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "step", "other"), CASES)
 def test_a_cleaner_that_wakes_up_after_another_took_over_does_no_harm(
     tmp_path: Path, kind: str, step: str, other: str

@@ -48,6 +48,7 @@ def test_threads_that_ask_for_the_client_at_once_get_the_same(monkeypatch: pytes
     assert len(set(map(id, clients))) == 1
 
 
+@pytest.mark.long
 def test_a_client_that_another_thread_replaces_is_kept_until_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[weakref.ref[Client]] = []
     waiting = threading.Event()

@@ -11,6 +11,7 @@ from hayase.log.open import open_log_of_user
 from hayase.log.protocol import LogConfig
 
 
+@pytest.mark.long
 def test_a_cluster_that_does_not_answer_is_named_at_once_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     began = time.monotonic()
     with caplog.at_level(logging.WARNING):

@@ -89,6 +89,7 @@ def test_a_transaction_that_is_too_slow_for_the_time_that_the_user_set_is_not_tr
     assert brokers.taken_s == [1.0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "condition", "attempts"),
     [

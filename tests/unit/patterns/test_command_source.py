@@ -128,6 +128,7 @@ def test_a_request_that_is_no_command_is_answered_and_makes_no_record(shop: Orde
     assert shop.driver.metrics()["requests-refused"] == 5
 
 
+@pytest.mark.long
 def test_without_a_reply_in_time_the_outcome_is_unknown_and_a_repeat_gets_it(tmp_path: Path) -> None:
     with OrdersByHttp(tmp_path, answer_timeout_ms="300", queue_max="1") as shop:
         with ThreadPoolExecutor(2) as threads:

@@ -253,6 +253,7 @@ def rows(folder: Path) -> list[tuple[Any, ...]]:
         return database.execute("SELECT account, name FROM accounts ORDER BY account").fetchall()
 
 
+@pytest.mark.long
 def test_read_models_are_told_of_an_erasure(accounts: Accounts, tmp_path: Path) -> None:
     model = accounts_model(accounts, tmp_path)
     for customer in ("ada", "bob"):
@@ -310,6 +311,7 @@ def test_an_application_erases_and_reports(accounts: Accounts) -> None:
     assert app.erasure_status("bob").erased_ms is None
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["register", "erase"])), max_size=12))
 def test_random_erasures_leave_what_was_written_after_them(

@@ -33,6 +33,7 @@ def call(events: Events, tmp_path: Path, *arguments: str) -> int:
     return run_cli([*arguments, *where])
 
 
+@pytest.mark.long
 def test_a_model_is_filled_shown_verified_and_replaced(
     events: Events, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_model_is_filled_shown_verified_and_replaced(
     assert call(events, tmp_path, "read-models", "drop", TARGET, "orders", "--version", "1") == 0
 
 
+@pytest.mark.long
 def test_verification_ends_with_an_error_where_a_row_was_changed(
     events: Events, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,7 @@ def test_a_position_of_another_topic_is_refused(tmp_path: Path) -> None:
         model_in(tmp_path).wait_for(EventPosition("stock-events", 0, 1))
 
 
+@pytest.mark.long
 def test_a_new_version_fills_its_table_beside_the_old_one_until_the_switch(events: Events, tmp_path: Path) -> None:
     events.record("a", Placed("book"), Paid(5))
     first = model_in(tmp_path)
@@ -214,6 +215,7 @@ def test_a_table_that_is_dropped_while_it_is_filled_stops_the_model(events: Even
         assert "has been dropped" in runner.status.reason
 
 
+@pytest.mark.long
 def test_a_locked_database_is_waited_for_and_the_status_says_so(events: Events, tmp_path: Path) -> None:
     fill(model_in(tmp_path), events)
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as database:
@@ -282,6 +284,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), EVENTS), max_size=6), max_size=4))
 def test_rows_are_a_fold_of_the_events_however_they_are_cut(

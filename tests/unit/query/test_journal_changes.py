@@ -44,6 +44,7 @@ PROGRAMS: dict[str, Callable[[], Topology]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order", [("expression", "function", "expression", "function"), ("function", "expression", "function")]
 )
@@ -59,6 +60,7 @@ def test_an_expression_that_becomes_a_function_and_back_goes_on(tmp_path: Path, 
     assert counted(tmp_path, PROGRAMS[order[-1]]()) == 5 * epoch
 
 
+@pytest.mark.long
 def test_a_bundle_that_was_not_journalled_begins_where_the_records_say_without_local_state(tmp_path: Path) -> None:
     import shutil
 
@@ -75,6 +77,7 @@ def test_a_bundle_that_was_not_journalled_begins_where_the_records_say_without_l
     assert counted(tmp_path, PROGRAMS["function"]()) == 15
 
 
+@pytest.mark.long
 def test_the_last_delta_that_is_missing_is_a_gap_and_no_other_attempt(tmp_path: Path) -> None:
     app = LocalApp(tmp_path, PROGRAMS["function"]())
     app.epoch(rows_of(0))

@@ -29,6 +29,7 @@ def half_an_epoch(local: LocalApp, number: int) -> None:
             local.run_bundle(bundle.id, record, [])
 
 
+@pytest.mark.long
 def test_what_is_pinned_stays_as_it_is_while_the_application_goes_on(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     with local.app.pin("users", "items") as pinned:
@@ -41,6 +42,7 @@ def test_what_is_pinned_stays_as_it_is_while_the_application_goes_on(local: Loca
         assert sums(pinned)[0] > before[0]
 
 
+@pytest.mark.long
 def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     half_an_epoch(local, 1)
@@ -69,6 +71,7 @@ def test_the_partition_of_a_key_can_be_read_while_another_one_is_at_another_epoc
     assert epochs == {0, 1}
 
 
+@pytest.mark.long
 def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     local.epoch(rows_of(1))
@@ -81,6 +84,7 @@ def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
             assert {row.key: row.value for row in pinned.store("users").all()} == totals_after(1)
 
 
+@pytest.mark.long
 def test_a_follower_that_is_behind_the_workers_is_not_taken(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     with FollowerReplica(local.blobs, "app", Follower(local.topology, local.settings).folder) as replica:
@@ -91,6 +95,7 @@ def test_a_follower_that_is_behind_the_workers_is_not_taken(local: LocalApp) -> 
         pass
 
 
+@pytest.mark.long
 def test_states_of_a_cluster_are_read_from_the_follower_that_is_furthest(local: LocalApp, tmp_path: Path) -> None:
     local.epoch(rows_of(0))
     workers = tmp_path / "state" / "app" / "state"

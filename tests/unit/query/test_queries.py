@@ -53,6 +53,7 @@ def only(result: StateQueryResult[Any]) -> Any:
     return found.result if found is not None else None
 
 
+@pytest.mark.long
 def test_a_key_is_answered_by_its_own_partition_alone(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     result = ask(local, KeyQuery.with_key("u3").skip_cache())
@@ -62,6 +63,7 @@ def test_a_key_is_answered_by_its_own_partition_alone(local: LocalApp) -> None:
     assert only(ask(local, KeyQuery.with_key("nobody"))) is None
 
 
+@pytest.mark.long
 def test_a_timestamped_key_query_has_the_timestamp_too(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     assert only(ask(local, TimestampedKeyQuery.with_key("u3"))) == ValueAndTimestamp(totals_after(0)["u3"], START_MS)
@@ -126,6 +128,7 @@ def test_sessions_of_a_key_and_versions_of_a_key_are_found(tmp_path: Path) -> No
         local.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("query", "store"),
     [
@@ -160,6 +163,7 @@ def test_no_row_has_none_as_its_key_so_a_query_of_it_is_refused_when_it_is_made(
     assert raised.value.condition == "INVALID_QUERY"
 
 
+@pytest.mark.long
 def test_only_the_partitions_asked_for_answer_and_one_that_is_not_there_says_so(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     request = StateQueryRequest.in_store("users").with_query(RangeQuery.with_no_bounds())
@@ -179,6 +183,7 @@ def test_an_answer_has_the_position_of_its_epoch_and_bounds_the_next_query_of_an
     assert all(each.is_success for each in bounded.partition_results.values())
 
 
+@pytest.mark.long
 def test_a_state_that_is_not_up_to_the_bound_does_not_answer_and_says_how_far_it_is(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     seen = ask(local, RangeQuery.with_no_bounds()).position
@@ -193,6 +198,7 @@ def test_a_state_that_is_not_up_to_the_bound_does_not_answer_and_says_how_far_it
     assert all(each.is_success for each in local.app.query(request).partition_results.values())
 
 
+@pytest.mark.long
 def test_what_a_query_of_ones_own_raises_is_the_failure_of_that_partition(local: LocalApp) -> None:
     class FirstKey(Query[str]):
         def answer(self, store: QueriedStore) -> str:
@@ -207,6 +213,7 @@ def test_what_a_query_of_ones_own_raises_is_the_failure_of_that_partition(local:
     assert "StopIteration" in failures[0].failure_message
 
 
+@pytest.mark.long
 def test_active_partitions_answer_while_the_application_is_in_mid_epoch(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     local.put(rows_of(1))
@@ -233,6 +240,7 @@ def test_an_unknown_store_and_what_is_no_query_are_errors_that_say_so(local: Loc
         StateQueryRequest.in_store("users").with_query("u1")  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_several_partitions_with_a_result_are_not_one(local: LocalApp) -> None:
     local.epoch(rows_of(0, users=9))
     with pytest.raises(StateError, match="SEVERAL_RESULTS"):

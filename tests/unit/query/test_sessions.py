@@ -86,6 +86,7 @@ def test_all_sessions_of_all_keys_can_be_read(app: LocalApp) -> None:
     assert sorted(plain(store.fetch_all(FIRST.end_ms, FIRST.end_ms))) == sorted([ANN[0], BEN])
 
 
+@pytest.mark.long
 def test_sessions_are_pinned_followed_and_read_as_they_were(app: LocalApp, tmp_path: Path) -> None:
     with app.app.pin("visits", "users") as pinned:
         assert plain(pinned.store("visits").fetch("ann", 0, SECOND.end_ms)) == ANN
@@ -126,6 +127,7 @@ def test_fetch_without_times_gives_all_sessions_of_a_key(app: LocalApp) -> None:
     assert len(app.app.store("visits").fetch("ann", None, FIRST.end_ms)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("time", ["yesterday", 1.5])
 def test_what_is_no_time_is_refused_in_words(app: LocalApp, time: Any) -> None:
     with pytest.raises(StateError, match="is no time; give an aware datetime"):

@@ -18,6 +18,7 @@ def test_a_worker_on_a_cluster_that_is_to_encrypt_is_refused(tmp_path: Path) -> 
     assert raised.value.condition == "ENCRYPTION_NOT_KEPT"
 
 
+@pytest.mark.long
 def test_a_master_says_how_many_slots_there_are_and_an_option_says_others(tmp_path: Path) -> None:
     for slots, expected in ((None, 3), (5, 5)):
         job = ConnectorJob("w", tmp_path, {"spark.master": "local[3]"}, slots, log_level="INFO")

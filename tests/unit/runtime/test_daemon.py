@@ -33,6 +33,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["at the end", "in the middle"])
 @pytest.mark.parametrize("kill", ["", "1"])
 def test_a_connection_that_the_jvm_closed_leaves_no_trace_on_the_terminal(when: str, kill: str) -> None:
@@ -67,6 +68,7 @@ assert main.traceback.format_exc
 """
 
 
+@pytest.mark.long
 def test_workers_of_pysparks_own_daemon_tell_of_other_errors_only() -> None:
     done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60)
     assert "ValueError: told" in done.stderr and "BrokenPipe" not in done.stderr

@@ -30,6 +30,7 @@ def committed(scene: Scene) -> dict[TopicPartition, int]:
     return dict(scene.log.group_offsets("app"))
 
 
+@pytest.mark.long
 def test_a_planner_that_was_stopped_before_it_committed_sets_no_offsets_back(scene: Scene) -> None:
     stopped = planner_of_new_run(scene)
     scene.put(1, 2, 3)

@@ -22,6 +22,7 @@ with FileLease(Path(sys.argv[1]), "app"):
 """
 
 
+@pytest.mark.long
 def test_a_second_copy_is_refused_while_the_first_lives_and_let_in_when_it_was_killed(tmp_path: Path) -> None:
     first = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
@@ -43,6 +44,7 @@ def test_the_lease_is_free_again_after_a_clean_end(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.long
 def test_a_lease_whose_file_goes_while_another_waits_is_taken_on_the_file_that_follows(tmp_path: Path) -> None:
     first, second = FileLease(tmp_path, "app"), FileLease(tmp_path, "app")
     first.__enter__()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hayase.runtime.driver.session import _local_dir
 
 OTHER = """
@@ -17,6 +19,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.long
 def test_a_session_leaves_those_of_living_processes_alone_and_removes_those_of_ended_ones(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OTHER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -61,6 +61,7 @@ def test_only_the_user_may_reach_the_relay(relay: LogRelay) -> None:
     assert os.stat(os.path.dirname(relay.address)).st_mode & 0o077 == 0  # noqa: PTH116, PTH120
 
 
+@pytest.mark.long
 def test_a_driver_that_is_gone_disturbs_nobody() -> None:
     relay = LogRelay()
     relay.close()
@@ -117,6 +118,7 @@ def test_a_driver_that_nobody_reaches_is_not_tried_for_every_line(monkeypatch: p
     handler.close()
 
 
+@pytest.mark.long
 def test_a_long_temporary_folder_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The path of a Unix socket has at most about 100 characters."""
     long = tmp_path / ("x" * 100)

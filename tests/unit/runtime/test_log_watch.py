@@ -32,6 +32,7 @@ def put(log: EmbeddedLog, topic: str) -> None:
     writer.close()
 
 
+@pytest.mark.long
 def test_a_topology_is_woken_by_its_own_topics_only(log: EmbeddedLog) -> None:
     watch = LogWatch(log)
     try:
@@ -71,6 +72,7 @@ def test_a_topic_that_is_gone_wakes_its_readers_who_find_out_why(log: EmbeddedLo
         watch.close()
 
 
+@pytest.mark.long
 def test_partitions_of_a_removed_topology_are_not_asked_for(log: EmbeddedLog) -> None:
     watch = LogWatch(log)
     try:

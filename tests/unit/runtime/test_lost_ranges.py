@@ -156,6 +156,7 @@ def test_where_a_reset_goes_on_holds_until_an_epoch_says_so(scene: Scene) -> Non
     assert check.passed_over == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 @pytest.mark.parametrize("dies", ["before the record", "after it", "after more epochs"])
 def test_what_a_run_has_passed_over_is_counted_once_though_its_planner_is_replaced(
@@ -203,6 +204,7 @@ def test_what_is_gone_of_an_open_epoch_is_counted_once_though_the_planner_that_a
         assert scene.status().lost_offsets == first
 
 
+@pytest.mark.long
 def test_a_run_does_not_count_what_the_run_before_has_passed_over(scene: Scene) -> None:
     lose(scene)
     assert scene.planner(on_range_lost="reset", max_records_per_epoch=1_000).next_epoch(0) == 1

@@ -134,6 +134,7 @@ def run(arguments: list[str], given: bytes, folder: Path) -> tuple[bytes, str]:
     return done.stdout, done.stderr.decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["dataclass", "struct", "sub-struct", "loose", "generic", "tuple", "model", "map_elements"]
 )
@@ -146,6 +147,7 @@ def test_a_class_of_the_programs_own_file_reads_and_writes_in_a_worker_what_it_d
     assert run(["-c", WORKER], pickle, tmp_path / "elsewhere")[0].decode() == said
 
 
+@pytest.mark.long
 def test_a_worker_imports_modules_that_stand_beside_the_program(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/prices.py").write_text("def price(item):\n    return len(item)\n")

@@ -94,6 +94,7 @@ def test_an_open_epoch_of_a_plan_of_another_number_is_refused_though_its_text_is
     assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
 
 
+@pytest.mark.long
 def test_the_first_epoch_of_another_plan_is_planned_without_input_and_names_it(scene: Scene) -> None:
     scene.put(1)
     first = scene.planner()
@@ -108,6 +109,7 @@ def test_the_first_epoch_of_another_plan_is_planned_without_input_and_names_it(s
     assert b"plan_number" not in first.record(0).to_bytes(), "as earlier releases write it"
 
 
+@pytest.mark.long
 def test_positions_of_topics_that_earlier_plans_read_stay_in_the_records(scene: Scene) -> None:
     both = dataclasses.replace(scene.app.plan, topics={"in": 2, "other": 2})
     scene.put(1)
@@ -424,6 +426,7 @@ def test_a_stop_ends_a_pause_of_a_run_to_the_end(scene: Scene) -> None:
     assert scene.control.suspended()
 
 
+@pytest.mark.long
 def test_brokers_that_do_not_answer_are_waited_for_and_the_status_says_so(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_topology_whose_requests_killed_two_tasks_is_waited_for_no_longer(pool
     assert good.results
 
 
+@pytest.mark.long
 def test_deaths_do_not_use_up_the_attempts_that_spark_gives_a_task(pool: SlotPool) -> None:
     pool.begin_job(1, 60)
 
@@ -185,6 +186,7 @@ def test_deaths_do_not_use_up_the_attempts_that_spark_gives_a_task(pool: SlotPoo
     assert [each.died for each in bad] == [slot_pool.DEATHS_MAX] * 3
 
 
+@pytest.mark.long
 def test_idle_slots_do_not_hold_up_a_job_that_ends_early_because_a_task_has_died(pool: SlotPool) -> None:
     pool.begin_job(1, 60)
     idle = Task(pool, 1, 1)
@@ -284,6 +286,7 @@ def test_a_topology_that_has_waited_long_for_a_slot_still_counts_as_one_that_wan
         pool.close()
 
 
+@pytest.mark.long
 def test_work_tells_how_long_its_slowest_slot_was_at_it_without_the_wait_before(pool: SlotPool) -> None:
     some = work("a", 0, 1)
     thread = in_thread(pool, some)
@@ -306,6 +309,7 @@ def test_a_slot_gets_all_that_waits_for_it_at_once(pool: SlotPool) -> None:
     assert [sorted(names) for names in task.together] == [["a", "b", "c"]]
 
 
+@pytest.mark.long
 def test_requests_that_a_task_died_with_are_tried_alone_and_only_the_one_to_blame_fails(pool: SlotPool) -> None:
     bad, good = work("bad", 0), work("good", 0)
     threads = []

@@ -138,6 +138,7 @@ def begun(scene: Scene, planner: EpochPlanner, scheduler: SpanScheduler, hosts: 
     return Job(scheduler.begin(planner.record(0)), 0, hosts)
 
 
+@pytest.mark.long
 def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(scene: Scene, spans: Spans) -> None:
     planner, scheduler = spans()
     hosts = two()
@@ -177,6 +178,7 @@ def test_no_epoch_begins_before_all_slots_are_through_the_one_before(scene: Scen
     assert job.ends()
 
 
+@pytest.mark.long
 def test_the_lag_is_reported_while_an_epoch_takes_its_time(scene: Scene, spans: Spans) -> None:
     planner, scheduler = spans()
     hosts = two()
@@ -205,6 +207,7 @@ def test_a_task_that_died_goes_on_where_it_was_and_the_span_ends_so_that_attempt
     assert [host.steps for host in hosts] == [[(0, 0), (1, 0)]] * 2
 
 
+@pytest.mark.long
 def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +231,7 @@ def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     assert scheduler.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
 
 
+@pytest.mark.long
 def test_a_task_that_does_not_know_the_token_cannot_join(scene: Scene) -> None:
     planner = scene.planner(slots=2, endpoints=dataclasses.replace(scene.endpoints, host="127.0.0.1"))
     scheduler = SpanScheduler(planner)
@@ -306,6 +310,7 @@ def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene:
         assert scene.control.reports() == [b"d"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("why", ["the time is up", "others want the cores", "a pause"])
 def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -> None:
     planner, scheduler = spans(span_max_ms=200 if why == "the time is up" else 60_000)

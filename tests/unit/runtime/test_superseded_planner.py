@@ -163,6 +163,7 @@ def test_two_runs_that_begin_at_once_never_have_one_term(scene: Scene, monkeypat
     assert begin_term(scene.blobs) == 4
 
 
+@pytest.mark.long
 def test_input_that_a_later_run_has_purged_does_not_count_as_lost(scene: Scene) -> None:
     frozen = scene.planner(term=1)
     after = go_on(scene, frozen, -1, 1)

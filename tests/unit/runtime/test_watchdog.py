@@ -125,6 +125,7 @@ def end_of(program: Path, folder: Path) -> tuple[int, str, str]:
     return process.returncode, (account / str(process.pid)).read_text(), said.decode()
 
 
+@pytest.mark.long
 def test_the_error_names_bundle_epoch_file_and_line_and_all_stacks_are_logged(tmp_path: Path) -> None:
     program = a_program(tmp_path, "time.sleep(100)")
     began = time.monotonic()
@@ -142,6 +143,7 @@ def test_the_error_names_bundle_epoch_file_and_line_and_all_stacks_are_logged(tm
     assert "hayase-watchdog" not in said
 
 
+@pytest.mark.long
 def test_a_call_that_keeps_pythons_lock_is_ended_too(tmp_path: Path) -> None:
     """As a C extension does that does not let go of it: no thread of Python's runs meanwhile."""
     program = a_program(tmp_path, "ctypes.PyDLL(None).sleep(100)")
@@ -184,6 +186,7 @@ def test_a_crash_of_a_worker_is_not_taken_for_a_step_that_hung(tmp_path: Path) -
     assert query_failure(text, tmp_path / "spark.log").condition == "SPARK_FAILED"
 
 
+@pytest.mark.long
 def test_slow_records_are_progress_one_by_one(tmp_path: Path) -> None:
     """Each takes most of the interval, all together many times as long; expressions with Python inside are the same."""
     path = tmp_path / "slow.py"

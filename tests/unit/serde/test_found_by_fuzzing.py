@@ -78,6 +78,7 @@ def test_a_pair_of_keys_that_ends_within_the_first_is_refused() -> None:
         CombinedKeySerde(Serdes.string(), Serdes.string()).deserialize(b"\0\0\0\x09right")
 
 
+@pytest.mark.long
 def test_a_damaged_row_between_tasks_is_an_error_with_its_place_not_the_end_of_the_process() -> None:
     program = """
 import random

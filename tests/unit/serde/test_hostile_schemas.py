@@ -177,6 +177,7 @@ def doubling(levels: int) -> Any:
     return schema
 
 
+@pytest.mark.long
 def test_a_schema_whose_names_double_at_each_level_has_no_columns_or_is_refused_and_takes_no_time(
     registry: SchemaRegistry,
 ) -> None:
@@ -248,6 +249,7 @@ DEEP: dict[str, Callable[[int], tuple[Any, bytes]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", DEEP)
 def test_a_value_nested_deeper_than_the_decoders_stack_is_refused_not_a_crash(shape: str) -> None:
     program = f"""
@@ -425,6 +427,7 @@ class Answers:
 TEXT_SCHEMA = json.dumps({"schema": json.dumps("string")}).encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first", [b'{"message": "starting"}', b'{"schema": 7}', b'{"schema": "x", "schemaType": "XML"}']
 )
@@ -437,6 +440,7 @@ def test_an_answer_without_a_schema_is_no_fault_of_the_record_and_is_not_kept(fi
         assert serde.deserialize(data) == "hi"
 
 
+@pytest.mark.long
 def test_an_answer_that_comes_byte_by_byte_or_is_huge_is_given_up() -> None:
     with (
         Answers(TEXT_SCHEMA, parts=100, pause_s=0.1, timeout_s=0.5) as registry,

@@ -131,6 +131,7 @@ def assert_forms_read_alike(serde: Serde[Any], texts: list[bytes | None]) -> Non
             assert codec.encode(one) == [serde.serialize(expected)]
 
 
+@pytest.mark.long
 @each_serde
 @pytest.mark.parametrize("text", ODD_TEXTS)
 def test_odd_texts_mean_the_same_in_rows_and_columns(name: str, text: bytes) -> None:

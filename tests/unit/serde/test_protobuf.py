@@ -128,6 +128,7 @@ fast = settings(
 )
 
 
+@pytest.mark.long
 @fast
 @given(values=st.lists(st.none() | rows(), max_size=4))
 def test_columns_write_and_read_what_rows_do(every: ProtobufSerde, values: list[Any]) -> None:
@@ -274,6 +275,7 @@ def test_what_is_no_schema_is_refused(schema: Any, reason: str) -> None:
 WORD = 'syntax = "proto3"; message Word { string text = 1; int32 n = 2; }'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["auto", "rows"])
 @pytest.mark.parametrize("policy", [log_and_continue, log_and_fail, dead_letter])
 def test_bad_bytes_go_to_the_failure_policy(registry: SchemaRegistry, form: str, policy: Any) -> None:

@@ -86,6 +86,7 @@ def columns_of(serde: StructSerde) -> ColumnCodec:
     return codec
 
 
+@pytest.mark.long
 @each_serde
 @given(data=st.data())
 def test_columns_write_and_read_what_rows_do(name: str, data: st.DataObject) -> None:

@@ -23,6 +23,7 @@ def users_file(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_password_is_checked_by_its_hash(tmp_path: Path) -> None:
     users = Users(users_file(tmp_path))
     for _ in range(2):
@@ -48,6 +49,7 @@ def test_a_line_that_is_no_user_is_refused(tmp_path: Path) -> None:
         Users(path)
 
 
+@pytest.mark.long
 def test_without_a_password_a_request_is_not_served(tmp_path: Path) -> None:
     users = users_file(tmp_path)
     with server_in(
@@ -66,6 +68,7 @@ def test_without_a_password_a_request_is_not_served(tmp_path: Path) -> None:
         assert client.get("/chc/live").status_code == 200
 
 
+@pytest.mark.long
 def test_roles_bound_what_a_user_may_do(tmp_path: Path) -> None:
     with server_in(tmp_path, authentication_method="BASIC", hayase_server_users_file=users_file(tmp_path)) as context:
         client = client_of(context)

@@ -36,6 +36,7 @@ def server(tmp_path_factory) -> Iterator[DataServer]:
     server.close()
 
 
+@pytest.mark.long
 @in_loop
 async def test_tables_are_joined(server: DataServer) -> None:
     text = "SELECT s.item, s.n, p.price, p.day FROM sales s LEFT JOIN kept_prices p ON s.item = p.item ORDER BY 1;"

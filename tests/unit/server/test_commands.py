@@ -24,6 +24,7 @@ STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_for
 TABLE = "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
 
 
+@pytest.mark.long
 def test_a_restart_has_the_catalog_the_queries_and_their_state(tmp_path: Path) -> None:
     with server_in(tmp_path) as context:
         client = client_of(context)
@@ -36,6 +37,7 @@ def test_a_restart_has_the_catalog_the_queries_and_their_state(tmp_path: Path) -
         wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 2]])
 
 
+@pytest.mark.long
 def test_a_restart_writes_nothing_twice(tmp_path: Path) -> None:
     written = [TopicPartition("T", 0), TopicPartition("T", 1)]
     with server_in(tmp_path) as context:
@@ -130,6 +132,7 @@ def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path) -> None
         assert execute(first, "CREATE TYPE c AS INT;")[0].sequence == 1
 
 
+@pytest.mark.long
 def test_a_second_server_with_the_same_state_is_not_started(tmp_path: Path) -> None:
     with server_in(tmp_path), pytest.raises(LeaseHeldError, match="running already"):
         open_server(settings_in(tmp_path))

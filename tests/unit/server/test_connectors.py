@@ -67,6 +67,7 @@ def connectors(client: TestClient, kind: str = "") -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 def test_a_connector_is_made_listed_described_and_dropped(client: TestClient, tmp_path: Path) -> None:
     (made,) = ksql(client, create("reader", tmp_path / "lines.txt"))
     assert made["@type"] == "connector_info"
@@ -147,6 +148,7 @@ def test_values_of_a_configuration_are_not_repeated(client: TestClient, tmp_path
     assert "hunter22" not in str(refused(client, wrong))
 
 
+@pytest.mark.long
 def test_a_stream_reads_what_the_servers_own_connector_writes(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
     with server_in(tmp_path) as context:
@@ -184,6 +186,7 @@ def test_credentials_are_checked_when_the_server_starts(tmp_path: Path) -> None:
         open_server(settings_in(tmp_path, **given, **file))
 
 
+@pytest.mark.long
 def test_the_shell_shows_answers_about_connectors() -> None:
     status = {
         "name": "C",

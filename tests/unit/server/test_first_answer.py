@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hayase.testing.servers import free_ports
 
 _LATE = (
@@ -55,6 +57,7 @@ context.close()
 """
 
 
+@pytest.mark.long
 def test_info_and_ddl_are_answered_without_what_runs_queries(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     program = _RUN.format(late=_LATE, folder=str(tmp_path), port=port)
@@ -92,6 +95,7 @@ assert not failed, failed
 """
 
 
+@pytest.mark.long
 def test_threads_that_need_planning_at_once_get_whole_modules() -> None:
     done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -106,6 +106,7 @@ def _send_all(server: DataServer, seed: int, count: int) -> None:
     assert len(server.context.push_queries) == 0
 
 
+@pytest.mark.long
 def test_broken_requests_are_refused(server: DataServer) -> None:
     _send_all(server, seed=1, count=250)
 

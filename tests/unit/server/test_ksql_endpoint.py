@@ -56,6 +56,7 @@ def test_set_counts_for_the_statements_behind_it(client: TestClient) -> None:
     assert "format" in refused(client, "CREATE STREAM z (v INT) WITH (kafka_topic='s');")["message"].lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -102,6 +103,7 @@ def test_each_statement_answers_its_type(client: TestClient, statement: str, exp
     assert "warnings" in entity
 
 
+@pytest.mark.long
 def test_describe_shows_columns_queries_and_numbers(client: TestClient) -> None:
     ksql(client, STREAM + TABLE + "INSERT INTO s VALUES ('a', 1);")
     wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 1]])

@@ -112,6 +112,7 @@ class TestLocalRun:
             run.run([_batch(0, [f"word {number}" for number in range(100)])])
         assert raised.value.condition == "LOCAL_STATE_TOO_LARGE"
 
+    @pytest.mark.long
     def test_updates_of_few_keys_do_not_add_up(self) -> None:
         run = LocalRun(_counts(), _NO_CACHE, lambda _: 1, state_bytes_max=2_000)
         for number in range(100):
@@ -179,6 +180,7 @@ class TestLocalQuery:
         query.close()
         assert [count for _, count in _written(written)] == list(range(1, 101))
 
+    @pytest.mark.long
     def test_more_input_than_fits_is_read_from_the_log(self, log: EmbeddedLog, tails: LogTails) -> None:
         log.create_topic("lines", 1)
         written: list[OutputBatch] = []

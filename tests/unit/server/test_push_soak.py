@@ -51,6 +51,7 @@ def _growth_of(server: DataServer, warm_up: int, count: int) -> int:
     return int(process.memory_info().rss - before)
 
 
+@pytest.mark.long
 def test_a_query_that_has_ended_leaves_no_thread_and_no_entry(server: DataServer) -> None:
     asyncio.run(_ask(server, 4))
     before = threading.active_count()

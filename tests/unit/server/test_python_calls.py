@@ -64,6 +64,7 @@ def test_what_a_function_prints_or_raises_does_not_reach_the_server(calls: Pytho
     assert calls(function("2"), []) == 2
 
 
+@pytest.mark.long
 def test_a_function_that_hangs_is_ended_and_not_called_again_for_a_while(calls: PythonCalls) -> None:
     before, began_s = calls.ended, time.monotonic()
     with pytest.raises(FunctionError, match="took longer than 1 s and was ended"):
@@ -77,6 +78,7 @@ def test_a_function_that_hangs_is_ended_and_not_called_again_for_a_while(calls: 
     assert calls(function("3"), []) == 3
 
 
+@pytest.mark.long
 def test_a_function_that_hung_is_called_again_later() -> None:
     now_s = [0.0]
     calls = PythonCalls(0.2, now_s=lambda: now_s[0])
@@ -101,6 +103,7 @@ def test_a_function_that_takes_all_memory_fails_alone(calls: PythonCalls) -> Non
     assert calls(function("5"), []) == 5
 
 
+@pytest.mark.long
 def test_a_pull_query_with_a_function_that_hangs_ends_and_the_server_goes_on(tmp_path: Path) -> None:
     settings = {"ksql_udfs_python_enabled": "true", "hayase_server_function_timeout_ms": "1000"}
     with server_in(tmp_path, **settings) as context:
@@ -116,6 +119,7 @@ def test_a_pull_query_with_a_function_that_hangs_ends_and_the_server_goes_on(tmp
         assert context.python_calls.ended == 1
 
 
+@pytest.mark.long
 def test_a_function_at_work_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
     shown = tmp_path / "pid"
     body = f"import os, pathlib\npathlib.Path({str(shown)!r}).write_text(str(os.getpid()))\nwhile True: pass"

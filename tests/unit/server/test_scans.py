@@ -71,6 +71,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataServer]:
     server.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("query", _QUERIES)
 def test_a_scan_in_columns_gives_the_rows_of_the_row_form(
     server: DataServer, query: str, monkeypatch: pytest.MonkeyPatch
@@ -105,6 +106,7 @@ def test_tables_with_windows_are_read_row_by_row(server: DataServer, monkeypatch
     assert len(found) == 9 and all(row[2] % 86_400_000 == 0 for row in found)
 
 
+@pytest.mark.long
 def test_a_scan_that_computes_for_too_long_is_ended(server: DataServer, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = dataclasses.replace(server.context.settings, pull_timeout_ms=200)
     monkeypatch.setattr(server.context, "settings", settings)

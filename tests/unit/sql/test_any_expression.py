@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.sql.expression_functions import registry
@@ -124,6 +125,7 @@ def trees(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]
     )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.recursive(LEAVES, trees, max_leaves=8))
 def test_any_tree_compiles_or_is_refused(expression: Expression) -> None:

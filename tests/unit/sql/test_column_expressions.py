@@ -260,6 +260,7 @@ def check_both_forms(expression: Expression, rows: list[dict[str, Any]]) -> None
                 assert value.as_tuple().exponent == expected.as_tuple().exponent
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(expression=numbers(2) | doubles(2) | decimals(2) | texts(2) | conditions(2), rows=ROWS)
 def test_both_forms_agree(expression: Expression, rows: list[dict[str, Any]]) -> None:
@@ -341,6 +342,7 @@ def test_both_forms_agree_on_extremes(text: str, names: str) -> None:
     check_both_forms(expression, rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -75,6 +75,7 @@ def test_texts_that_are_no_tokens(text: str, expected: str) -> None:
     assert expected in message(text)
 
 
+@pytest.mark.long
 def test_the_number_of_words_is_limited() -> None:
     with pytest.raises(ParseFailedError, match=f"at most {MAX_TOKENS} are allowed"):
         parse_expression("a OR " * MAX_TOKENS)
@@ -95,6 +96,7 @@ def test_the_length_of_a_statement_is_limited() -> None:
         parse_expression(f"'{'x' * MAX_STATEMENT_CHARACTERS}'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
@@ -114,6 +116,7 @@ def test_monstrous_expressions_are_refused_fast(text: str) -> None:
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.long
 def test_a_long_script_parses_in_seconds() -> None:
     script = "".join(
         f"CREATE STREAM s{n} AS SELECT a, b + {n} AS c, UCASE(d) FROM t WHERE a > {n} AND e LIKE 'x%' EMIT CHANGES;\n"

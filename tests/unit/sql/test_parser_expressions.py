@@ -224,6 +224,7 @@ def test_what_is_only_parsed_says_so(text: str) -> None:
         parse_expression(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -123,6 +123,7 @@ columns = st.builds(ColumnRef, names, st.one_of(st.none(), names))
 expressions = st.recursive(st.one_of(literals, columns), operands, max_leaves=12)
 
 
+@pytest.mark.long
 @given(expressions)
 def test_an_expression_reads_back(expression: Expression) -> None:
     assert parse_expression(expression_text(expression)) == expression

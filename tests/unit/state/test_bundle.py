@@ -251,6 +251,7 @@ print(state.apply(big), state.epoch)
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", APPLY_BEYOND_A_LIMIT, str(tmp_path / "s")],
@@ -262,6 +263,7 @@ def test_a_full_disk_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     assert done.stdout.split("\n")[:3] == ["DISK_FULL True 0", "10", "True 1"], done.stderr
 
 
+@pytest.mark.long
 def test_two_processes_may_have_it_open_and_one_applies_each_delta(open_state: Open, tmp_path: Path) -> None:
     state = open_state(boot_id="")
     deltas: list[Delta] = []

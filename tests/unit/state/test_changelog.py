@@ -129,6 +129,7 @@ def test_a_damaged_delta_is_named(tmp_path: Path) -> None:
     assert raised.value.context == {"bundle": "b0", "epoch": 3}
 
 
+@pytest.mark.long
 @given(
     gaps=st.lists(st.integers(1, 12), min_size=1, max_size=30),
     snapshots=st.sets(st.integers(0, 29), max_size=3),
@@ -242,6 +243,7 @@ def test_a_damaged_delta_in_the_chain_is_an_error_and_no_epoch_is_half_applied(t
         assert (*state.position(), content_of(state)) == at(truth, 3)
 
 
+@pytest.mark.long
 def test_a_half_written_manifest_is_no_snapshot(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
     truth = history(changelog, list(range(40)))
@@ -269,6 +271,7 @@ def test_apply_catches_up_when_the_state_was_moved_meanwhile(tmp_path: Path) -> 
         assert (*state.position(), content_of(state)) == at(truth, 2)
 
 
+@pytest.mark.long
 def test_a_damaged_snapshot_is_passed_over_while_older_ones_and_deltas_do(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
     truth = history(changelog, list(range(40)))
@@ -285,6 +288,7 @@ def test_a_damaged_snapshot_is_passed_over_while_older_ones_and_deltas_do(tmp_pa
         assert (*state.position(), content_of(state)) == at(truth, 39)
 
 
+@pytest.mark.long
 def test_a_snapshot_is_cut_into_parts_and_comes_back_whole(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
     changelog.snapshots._part_bytes = 5000
@@ -387,6 +391,7 @@ def test_states_and_snapshots_of_before_deltas_were_counted_are_read(tmp_path: P
         assert (*state.position(), content_of(state)) == at(truth, 3)
 
 
+@pytest.mark.long
 def test_history_younger_than_the_retention_is_kept(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c", fsync=False), "b0")
     clock, failures = ManualClock(1_000_000), list[Exception]()
@@ -400,6 +405,7 @@ def test_history_younger_than_the_retention_is_kept(tmp_path: Path) -> None:
     assert changelog.epochs()[0] == made[-1] and changelog.snapshots.epochs() == [made[-1], *later]
 
 
+@pytest.mark.long
 def test_a_snapshot_that_fails_is_reported_and_fatal_for_nobody(tmp_path: Path) -> None:
     class Refusing(PosixBlobs):
         def put_if_absent(self, name: str, data: bytes) -> bool:
@@ -465,6 +471,7 @@ def test_a_state_ahead_of_a_restored_checkpoint_is_rebuilt_from_it_and_the_log_s
         assert last is not None and state.position() == (7, last.digest)
 
 
+@pytest.mark.long
 def test_a_state_older_than_the_history_that_is_kept_is_replaced_by_a_snapshot_and_not_called_foreign(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

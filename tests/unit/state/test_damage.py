@@ -143,6 +143,7 @@ print(rebuilt)
 """
 
 
+@pytest.mark.long
 def test_whichever_byte_of_the_file_is_damaged_the_state_is_right_and_nothing_crashes(folder: Path) -> None:
     size, rng, wanted = (folder / "data.mdb").stat().st_size, random.Random(11), 10 * examples(40)
     places = [*range(16, 192, 5), *range(4096 + 16, 4096 + 192, 5), *(rng.randrange(size) for _ in range(wanted))]
@@ -154,6 +155,7 @@ def test_whichever_byte_of_the_file_is_damaged_the_state_is_right_and_nothing_cr
     assert int(ran.stdout) > len(places) // 10
 
 
+@pytest.mark.long
 def test_a_file_that_was_cut_short_is_rebuilt(folder: Path, changelog: Changelog) -> None:
     data = (folder / "data.mdb").read_bytes()
     for length in (0, 100, 5000, len(data) // 2, len(data) - 4096):
@@ -243,6 +245,7 @@ with opened(folder / "killed") as state:
 """
 
 
+@pytest.mark.long
 def test_a_kill_between_a_commit_and_its_checksums_loses_nothing(
     tmp_path: Path, folder: Path, changelog: Changelog
 ) -> None:

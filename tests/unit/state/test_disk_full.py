@@ -62,6 +62,7 @@ print(found)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("when", "said"), [("before", "DISK_FULL True"), ("afterwards", "{b'b'}")])
 def test_a_full_disk_kills_nobody_who_opens_or_reads_an_environment(disk: Path, when: str, said: str) -> None:
     ran = subprocess.run([sys.executable, "-c", OPENED, str(disk), when], capture_output=True, text=True, check=False)

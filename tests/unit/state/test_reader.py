@@ -47,6 +47,7 @@ def write(path: Path, count: int) -> None:
     state.close()
 
 
+@pytest.mark.long
 def test_a_reader_sees_whole_epochs_that_never_go_back_while_another_process_writes(path: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE)
     try:

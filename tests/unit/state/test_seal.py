@@ -61,6 +61,7 @@ def test_a_state_that_nobody_closed_is_lost_with_a_restart_of_the_machine_and_on
     assert epoch_after_restart(left) == 0
 
 
+@pytest.mark.long
 def test_a_state_that_a_process_has_open_is_left_alone_until_that_was_killed(left: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WORKING, str(left)], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None and worker.stdout.readline() == "0\n"

@@ -105,6 +105,7 @@ def test_an_attempt_beside_one_that_is_just_applying_gives_up_and_loses_nothing(
     assert bundle.rows("u") == [b"k0", b"k1"]
 
 
+@pytest.mark.long
 def test_it_begins_empty_when_the_state_was_set_back(bundle: Bundle) -> None:
     for _ in range(2):
         bundle.run()
@@ -112,6 +113,7 @@ def test_it_begins_empty_when_the_state_was_set_back(bundle: Bundle) -> None:
     assert bundle.rows("u") == []
 
 
+@pytest.mark.long
 def test_it_begins_empty_when_the_state_went_another_way(bundle: Bundle) -> None:
     bundle.run(b"one")
     bundle.state.wipe()

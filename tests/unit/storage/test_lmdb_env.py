@@ -140,6 +140,7 @@ def test_a_map_grows_while_threads_read(folder: Path) -> None:
     assert all(reads)
 
 
+@pytest.mark.long
 def test_a_map_grown_by_another_process_is_followed(folder: Path) -> None:
     open_environment(folder, map_size=SMALL)
     _put(folder, b"k", b"v")
@@ -186,6 +187,7 @@ def test_an_environment_of_the_parent_is_refused_in_the_child(folder: Path) -> N
     assert _in_forked_child(child) == 0
 
 
+@pytest.mark.long
 def test_closing_waits_for_transactions_of_other_threads(folder: Path) -> None:
     _put(folder, b"k", b"v")
     began = threading.Event()
@@ -226,6 +228,7 @@ def _fill_until_the_limit(path: Path) -> None:
     _put(path, b"after", b"y")
 
 
+@pytest.mark.long
 def test_a_full_disk_is_recognised_and_loses_nothing(folder: Path) -> None:
     child = SPAWN.Process(target=_fill_until_the_limit, args=(folder,))
     child.start()
@@ -241,6 +244,7 @@ def _read_and_be_killed(path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_the_snapshot_of_a_killed_reader_is_given_up_by_later_writes(folder: Path) -> None:
     _put(folder, b"k", b"v")
     child = SPAWN.Process(target=_read_and_be_killed, args=(folder,))

@@ -105,6 +105,7 @@ def test_pages_are_compared_while_another_goes_on_writing(tmp_path: Path) -> Non
     close_environment(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_reader_does_not_wait_for_a_commit_that_takes_long(tmp_path: Path, *, pinned: bool) -> None:
     folder = tmp_path / "e"

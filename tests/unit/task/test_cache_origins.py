@@ -126,6 +126,7 @@ def test_behind_a_shuffle_it_is_the_record_that_came_over_it(form: str, chunk: C
     assert [(sent.key, json.loads(sent.value or b"")) for sent in found] == [(b"of-100", {"n": 100})]
 
 
+@pytest.mark.long
 @FORMS
 @CHUNKS
 def test_behind_a_shuffle_no_two_records_of_a_partition_have_one_offset(form: str, chunk: Chunking | None) -> None:

@@ -234,6 +234,7 @@ def assert_same(one: Result, other: Result) -> None:
     assert one.metrics.rows() == other.metrics.rows()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
@@ -245,6 +246,7 @@ def test_with_caches_off_a_task_sends_the_same_wherever_its_input_is_cut(
     assert_same(run(topology, found, at, processing_form=form, **OFF), whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ONE_TASK)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
@@ -281,6 +283,7 @@ def plain(sent: Iterable[Any]) -> list[Any]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
@@ -296,6 +299,7 @@ def test_with_caches_on_cuts_change_no_store_and_no_last_value(
         assert {key: value for key, value in cut.last(topic).items() if value is not None} == kept, topic
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(12), deadline=None, print_blob=True)
 @given(found=records, at=cuts)

@@ -226,6 +226,7 @@ def of_fields(
 JOINED = {"one": pl.col("n"), "other": pl.col("n"), "s": pl.col("s"), "at": pl.col("__ts")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topics", ["ab", "aa"])
 @pytest.mark.parametrize("joiner", JOINERS)
 @pytest.mark.parametrize("kind", KINDS)

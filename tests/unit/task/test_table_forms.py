@@ -304,6 +304,7 @@ def assert_same(one: Result, other: Result) -> None:
     assert one.metrics.rows() == other.metrics.rows()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TOPOLOGIES)
 @settings(max_examples=examples(40), deadline=None, print_blob=True)
 @given(found=records, at=cuts, cached=st.booleans())
@@ -328,6 +329,7 @@ def test_tasks_in_rows_and_tasks_in_columns_understand_each_other(
     assert_same(in_both, in_rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TOPOLOGIES)
 @settings(max_examples=examples(15), deadline=None, print_blob=True)
 @given(found=records, at=cuts, cached=st.booleans())
@@ -340,6 +342,7 @@ def test_an_epoch_in_chunks_ends_as_one_that_fits_in_memory(
     assert_same(in_columns, in_rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TOPOLOGIES)
 @settings(max_examples=examples(10), deadline=None, print_blob=True)
 @given(found=records, at=cuts)

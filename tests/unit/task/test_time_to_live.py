@@ -134,6 +134,7 @@ def seen_of(result: Result) -> dict[tuple[str, str], dict[bytes, bytes]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", TOPOLOGIES)
 @settings(max_examples=examples(40), deadline=None)
 @given(records=inputs(), cuts=st.lists(st.integers(0, 30), max_size=8), data=st.data())
@@ -224,6 +225,7 @@ def rows_left(local: LocalRun) -> int:
     return sum(1 for _ in state.begin().task("0_0").store("c").range())
 
 
+@pytest.mark.long
 def test_expired_rows_are_removed_by_work_that_is_bounded_per_epoch() -> None:
     local = LocalRun(counted(), {"a": 1})
     local.run_epoch(list(many(0, 3_000, 0)))
@@ -234,6 +236,7 @@ def test_expired_rows_are_removed_by_work_that_is_bounded_per_epoch() -> None:
     assert left == [2_001, 1_001, 1, 1, 1]
 
 
+@pytest.mark.long
 def test_however_long_it_runs_a_store_holds_about_as_many_rows_again_as_are_alive() -> None:
     local = LocalRun(counted(), {"a": 1})
     most = 0

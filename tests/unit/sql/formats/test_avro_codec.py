@@ -81,6 +81,7 @@ RECORDS = records(REGISTRY)
 DAMAGED = [data[:-1] for data in RECORDS] + [b"", b"\0\0\0\0\x63x"]
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     st.one_of(

@@ -36,6 +36,7 @@ def check(serde: Serde[Any], values: list[Any]) -> None:
     assert codec.encode(frame, null) == data
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(rows(NESTED))
 def test_rows_in_stores(columns_and_row: tuple[list[Column], dict[str, Any]]) -> None:
@@ -44,6 +45,7 @@ def test_rows_in_stores(columns_and_row: tuple[list[Column], dict[str, Any]]) ->
         check(internal_value_serde(columns), [row, None, {column.name: None for column in columns}])
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(rows(PLAIN_TYPES))
 def test_keys_in_stores(columns_and_row: tuple[list[Column], dict[str, Any]]) -> None:

@@ -91,6 +91,7 @@ def long_way(data: bytes) -> Any:
     return record_reader(FIELDS)(DECODER.decode(data))
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(st.lists(st.one_of(records(), objects(ANY).map(str.encode)), min_size=1, max_size=6))
 def test_both_ways_read_the_same_whatever_was_read_before(data: list[bytes]) -> None:
@@ -104,6 +105,7 @@ IN_COLUMNS = [Column(*field) for field in FIELDS if field[0] not in ("PRICE", "M
 IN_COLUMNS.append(Column("T", sql.TIME))
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(st.lists(st.one_of(records(), objects(ANY).map(str.encode), st.none(), st.just(b"null")), max_size=6))
 def test_rows_and_columns_read_and_write_the_same(data: list[bytes | None]) -> None:

@@ -103,6 +103,7 @@ def equal(left: Any, right: Any) -> bool:
     return type(left) is type(right) and left == right
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @pytest.mark.parametrize("name", ["JSON", "JSON_SR", "AVRO"])
 @given(rows(TYPES))
@@ -112,6 +113,7 @@ def test_a_row_comes_back_from_the_formats_that_hold_everything(name: str, case:
     assert equal(serde.deserialize(serde.serialize(row)), row)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(rows(TYPES))
 def test_a_row_comes_back_from_a_store(case: tuple[list[Column], Any]) -> None:
@@ -133,6 +135,7 @@ def test_a_line_comes_back_but_for_empty_texts_which_are_null(case: tuple[list[C
         assert equal(serde.deserialize(data), expected)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @pytest.mark.parametrize("nullable", ["optional", "wrapper"])
 @pytest.mark.parametrize("name", ["PROTOBUF", "PROTOBUF_NOSR"])
@@ -144,6 +147,7 @@ def test_a_message_keeps_nulls_if_asked_to(name: str, nullable: str, case: tuple
     assert equal(serde.deserialize(serde.serialize(row)), row)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @pytest.mark.parametrize("name", ["JSON", "JSON_SR", "AVRO", "DELIMITED", "PROTOBUF"])
 @given(PLAIN_TYPES.flatmap(lambda type_: st.tuples(st.just(type_), values_of(type_, null=False))))

@@ -209,6 +209,7 @@ def test_bad_regular_expressions_are_errors(text: str) -> None:
         evaluate(text)
 
 
+@pytest.mark.long
 def test_a_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hayase.sql.functions.scalar.regex._MATCH_S", 0.05)
     for call in ("REGEXP_EXTRACT('(a|aa|a.)+$', T)", "REGEXP_REPLACE(T, '(a|aa|a.)+$', '')"):

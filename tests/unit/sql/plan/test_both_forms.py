@@ -173,6 +173,7 @@ def written(query: str, inputs: Sequence[Input], form: str, cut: Cut = "runs") -
 QUERIES = IN_COLUMNS | GROUPS | {f"loop, {name}": query for name, query in LOOPS.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_batch_gives_what_its_records_give(name: str) -> None:
     query = QUERIES[name]
@@ -188,6 +189,7 @@ def test_a_batch_gives_what_its_records_give(name: str) -> None:
     check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ON_CLOSE)
 @pytest.mark.parametrize("cut", ["runs", "random"])
 def test_windows_that_close_send_the_same_results_in_the_same_order(name: str, cut: Cut) -> None:

@@ -95,6 +95,7 @@ def test_two_tables_are_joined_by_their_keys(kind: str, expected: list[tuple]) -
     assert _rows(script, [_on("L", 1, "a"), _on("R", 1, "x"), _on("L", 1, None)]) == expected
 
 
+@pytest.mark.long
 def test_a_foreign_key_names_a_row_of_another_table() -> None:
     script = """
         CREATE TABLE orders (id INT PRIMARY KEY, user INT) WITH (kafka_topic='orders', value_format='JSON');
@@ -110,6 +111,7 @@ def test_a_foreign_key_names_a_row_of_another_table() -> None:
     assert _rows(script, inputs) == [(1, ("Ann",)), (2, ("Ann",)), (1, ("Anna",)), (2, ("Anna",))]
 
 
+@pytest.mark.long
 def test_three_sources_are_joined_from_left_to_right() -> None:
     script = (
         STREAMS

@@ -99,6 +99,7 @@ def test_what_is_no_schema_is_refused(schema: str, kind: Kind, registry: Embedde
         registry.register("s", RegistrySchema(schema, kind))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new"),
     [

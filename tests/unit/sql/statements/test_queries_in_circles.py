@@ -42,6 +42,7 @@ def test_queries_in_a_line_have_no_warning() -> None:
     assert results[-1].warnings == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "circle", [f"{_ITSELF};", "CREATE STREAM a AS SELECT * FROM s; INSERT INTO s SELECT * FROM a;"]
 )
