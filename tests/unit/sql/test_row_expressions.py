@@ -349,7 +349,7 @@ def test_impure_functions_make_an_expression_impure() -> None:
         ("ABS(", "I / 1", ")", 7),
         ("COALESCE(NOTHING, ", "I / 1", ")", 7),
         ("CASE WHEN F THEN ", "I / 1", " END", 7),
-        ("1 + (", "I", ")", 37),
+        ("1 + (", "I", ")", 35),
         ("NOT (", "F", ")", True),
         ("REDUCE(TRANSFORM(ARRAY[I], x => ", "I / 1", "), 0, (s, y) => y)", 7),
     ],
