@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -19,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import Machine
-from bench.measure import RunError, log_tail, start
+from bench.measure import RunError, running, wait_until
 from bench.processes import ProcessGroup
 from hayase.client.sync_client import SqlClient
 from hayase.core.errors import HayaseError
@@ -108,7 +106,7 @@ def run(options: Options, console: Console) -> str:
             _measure(client, server, options, measured)
             measured.peak_pss_mb = server.peak_pss_mb
         with server.running() as client:
-            _wait(lambda: _all_running(client), "queries are RUNNING again")
+            wait_until(lambda: _all_running(client), "queries are RUNNING again", _START_S)
             measured.restart_s = time.monotonic() - server.begin_s
     table = Table("measure", "value", title=f"SQL server on {options.log}")
     for name, value in asdict(measured).items():
@@ -129,10 +127,12 @@ def _measure(client: SqlClient, server: _Server, options: Options, measured: Mea
     )
     begin_s = time.monotonic()
     client.execute(f"{_COUNTS}{others}")
-    _wait(lambda: _all_running(client), "queries are RUNNING")
+    wait_until(lambda: _all_running(client), "queries are RUNNING", _START_S)
     measured.running_s = time.monotonic() - begin_s
     _insert(client, range(options.keys))
-    _wait(lambda: _rows_of(client, "SELECT id FROM counts;") >= options.keys, "all rows are in the table")
+    wait_until(
+        lambda: _rows_of(client, "SELECT id FROM counts;") >= options.keys, "all rows are in the table", _START_S
+    )
     with _fed(server, options):
         measured.first_output_s = _first_output(client)
         latencies_ms, span_s = _lookups(server, options)
@@ -180,31 +180,27 @@ class _Server:
     def running(self) -> Iterator[SqlClient]:
         """The server from its first answer on; it is stopped as Ctrl-C stops it."""
         self.begin_s = time.monotonic()
-        process = start(self._command, self._log_file, _ROOT)
-        self.group = ProcessGroup(process.pid)
-        client = SqlClient(self.url, timeout_s=_START_S)
         watched = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(watched,), daemon=True)
-        try:
-            _wait(lambda: self._answers(client, process), "the server answers")
-            self.info_s = time.monotonic() - self.begin_s
-            watcher.start()
-            yield client
-        finally:
-            watched.set()
-            client.close()
-            process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_GRACE_S)
-            self.group.end(_STOP_GRACE_S)
+        with (
+            running(self._command, self._log_file, _ROOT, stop_grace_s=_STOP_GRACE_S) as self.group,
+            self.client() as client,
+        ):
+            try:
+                wait_until(lambda: self._answers(client), "the server answers", _START_S)
+                self.info_s = time.monotonic() - self.begin_s
+                watcher.start()
+                yield client
+            finally:
+                watched.set()
 
     def client(self) -> SqlClient:
         """A connection of its own, for a thread."""
         return SqlClient(self.url, timeout_s=_START_S)
 
-    def _answers(self, client: SqlClient, process: subprocess.Popen[bytes]) -> bool:
-        if process.poll() is not None:
-            raise RunError(f"the server has ended with {process.returncode}. {log_tail(self._log_file)}")
+    def _answers(self, client: SqlClient) -> bool:
+        if self.group.root_has_ended():
+            raise RunError("the server has ended by itself")
         with suppress(HayaseError):
             return bool(client.info())
         return False
@@ -213,14 +209,6 @@ class _Server:
         while not ended.wait(1.0):
             self.group.sample_memory()
             self.peak_pss_mb = max(self.peak_pss_mb, self.group.peak_pss_mb)
-
-
-def _wait(holds: Callable[[], bool], what: str) -> None:
-    until_s = time.monotonic() + _START_S
-    while not holds():
-        if time.monotonic() > until_s:
-            raise RunError(f"it took more than {_START_S:g} s until {what}")
-        time.sleep(_TICK_S)
 
 
 def _all_running(client: SqlClient) -> bool:
