@@ -13,6 +13,7 @@ from bench.check import difference
 from bench.feed import Feeder, committed, endless_orders
 from bench.machine import Machine
 from bench.measure import RunError, wait_until
+from bench.processes import ProcessGroup
 from bench.scenarios import Totals
 
 OUTPUT_S = 300.0
@@ -48,6 +49,7 @@ class FedTopics:
                 machine.kafka.create(topic, 1)
         self._orders = endless_orders(_USERS, _SEED)
         self._expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._group: ProcessGroup | None = None
         self._produced: dict[tuple[str, str], Totals] = {}
         self._outputs = committed(self._bootstrap, [TopicPartition(target(name), 0) for name in self.names])
 
@@ -82,6 +84,10 @@ class FedTopics:
             raise RunError("no output in the measured part")
         return found
 
+    def watch(self, group: ProcessGroup) -> None:
+        """Expect outputs from these processes; where they have ended, no output is waited for."""
+        self._group = group
+
     def start(self) -> None:
         """Send an order to each, so that all have state and an output."""
         with self.feeding(self.names, len(self.names)):
@@ -101,7 +107,7 @@ class FedTopics:
             return self._difference() is None
 
         try:
-            wait_until(complete, "all outputs are right", OUTPUT_S)
+            wait_until(complete, "all outputs are right", OUTPUT_S, self._group)
         except RunError as error:
             raise RunError(f"{error}: {self._difference()}") from None
 

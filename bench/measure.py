@@ -111,14 +111,16 @@ def running(
         process.wait()
 
 
-def wait_until(holds: Callable[[], bool], what: str, timeout_s: float) -> None:
+def wait_until(holds: Callable[[], bool], what: str, timeout_s: float, group: ProcessGroup | None = None) -> None:
     """Wait for a condition.
 
     Raises:
-        RunError: it did not come.
+        RunError: it did not come, or the processes that are to bring it ended by themselves.
     """
     deadline = time.monotonic() + timeout_s
     while not holds():
+        if group is not None and group.root_has_ended():
+            raise RunError(f"the application ended by itself before {what}")
         if time.monotonic() > deadline:
             raise RunError(f"it took more than {timeout_s:g} s until {what}")
         time.sleep(_WAIT_POLL_S)

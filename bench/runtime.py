@@ -124,6 +124,7 @@ class _Bench:
         options, single = self._options, self._single
         topics = FedTopics(self._machine, ["single"])
         with self._application("single") as group:
+            topics.watch(group)
             topics.start()
             if "idle" in options.rows:
                 single.cpu_percent, single.broker_percent = self._idle_percent(group)
@@ -142,6 +143,7 @@ class _Bench:
         names = [f"often{number}" for number in range(options.topologies)]
         topics = FedTopics(self._machine, names)
         with shared_runtime(self._machine, "often") as runtime:
+            topics.watch(runtime.group)
             runtime.add_all([(name, totals(source(name), target(name))) for name in names], {_COMMIT: 100})
             topics.start()
             if "idle" in options.rows:
@@ -181,6 +183,7 @@ class _Bench:
         names = [f"load{number}" for number in range(options.topologies)]
         topics = FedTopics(self._machine, names)
         with shared_runtime(self._machine, "load") as runtime:
+            topics.watch(runtime.group)
             runtime.add_all([(name, totals(source(name), target(name))) for name in names], {_COMMIT: 1000})
             topics.start()
             began, before_s = time.monotonic(), runtime.group.cpu_s()
@@ -205,6 +208,7 @@ class _Bench:
             lagging = _Lagging(self._machine, runtime, backlog, behind)
             alone = [lagging.throughput(f"alone{number}", lambda: None) for number in range(_LAG_ROUNDS)]
             runtime.add_all([(name, totals(source(name), target(name))) for name in names], {_COMMIT: 100})
+            topics.watch(runtime.group)
             topics.start()
             ms: list[float] = []
 

@@ -187,7 +187,7 @@ class _Server:
             self.client() as client,
         ):
             try:
-                wait_until(lambda: self._answers(client), "the server answers", _START_S)
+                wait_until(lambda: self._answers(client), "the server answers", _START_S, self.group)
                 self.info_s = time.monotonic() - self.begin_s
                 watcher.start()
                 yield client
@@ -199,8 +199,6 @@ class _Server:
         return SqlClient(self.url, timeout_s=_START_S)
 
     def _answers(self, client: SqlClient) -> bool:
-        if self.group.root_has_ended():
-            raise RunError("the server has ended by itself")
         with suppress(HayaseError):
             return bool(client.info())
         return False

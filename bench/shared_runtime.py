@@ -56,7 +56,7 @@ class SharedRuntime:
         with ThreadPoolExecutor(_AT_A_TIME) as threads:
             for added in [threads.submit(self.add, name, topology, settings) for name, topology in topologies]:
                 added.result()
-        wait_until(self._all_run, "all topologies are RUNNING", _START_S)
+        wait_until(self._all_run, "all topologies are RUNNING", _START_S, self.group)
 
     def replace(self, name: str, topology: Topology) -> None:
         """Have another topology take the place of one."""
@@ -82,8 +82,6 @@ class SharedRuntime:
         requests.ask(request, _REQUEST_S, alive)
 
     def _all_run(self) -> bool:
-        if self.group.root_has_ended():
-            raise RunError("the runtime has ended by itself")
         status = runtime_status(self.config)
         topologies = status.topologies if status is not None else {}
         for name, topology in topologies.items():
@@ -110,13 +108,11 @@ def shared_runtime(machine: Machine, application_id: str) -> Iterator[SharedRunt
         runtime = SharedRuntime(own_config(settings), group)
 
         def serves() -> bool:
-            if group.root_has_ended():
-                raise RunError("the runtime has ended by itself")
             try:
                 running_runtime(runtime.config)
             except StreamsStoppedError:
                 return False
             return True
 
-        wait_until(serves, "the runtime takes requests", _START_S)
+        wait_until(serves, "the runtime takes requests", _START_S, group)
         yield runtime
