@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
-from bench import chart, epoch, latency, moves, patterns, restore, rivals, server
+from bench import chart, epoch, latency, moves, patterns, restore, rivals, runtime, server
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -37,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if parsed.command == "patterns":
         return _patterns(parsed, console)
+    if parsed.command == "runtime":
+        return _runtime(parsed, console)
     if parsed.command == "server":
         return _server(parsed, console)
     if parsed.command == "peers":
@@ -102,13 +105,18 @@ def _latency(parsed: argparse.Namespace, console: Console) -> int:
         seed=parsed.seed,
     )
     console.print(f"About {minutes(len(options.sides) * (parsed.seconds + parsed.warm_up + 40))}.", highlight=False)
-    _make_folder(parsed.json)
-    try:
-        _write(latency.run(options, console), parsed.json, console)
-    except (RuntimeError, HayaseError) as failure:
-        Console(stderr=True).print(str(failure), markup=False)
-        return 1
-    return 0
+    return _measured(lambda: latency.run(options, console), parsed.json, console)
+
+
+def _runtime(parsed: argparse.Namespace, console: Console) -> int:
+    options = runtime.Options(
+        rows=[row for row in runtime.ROWS if row in parsed.rows] or runtime.ROWS,
+        topologies=parsed.topologies,
+        busy=min(parsed.busy, parsed.topologies),
+        seconds=parsed.seconds,
+        records=parsed.records,
+    )
+    return _measured(lambda: runtime.run(options, console), parsed.json, console)
 
 
 def _server(parsed: argparse.Namespace, console: Console) -> int:
@@ -123,13 +131,7 @@ def _server(parsed: argparse.Namespace, console: Console) -> int:
         clients=parsed.clients,
         listeners=parsed.listeners,
     )
-    _make_folder(parsed.json)
-    try:
-        _write(server.run(options, console), parsed.json, console)
-    except (RuntimeError, HayaseError) as failure:
-        Console(stderr=True).print(str(failure), markup=False)
-        return 1
-    return 0
+    return _measured(lambda: server.run(options, console), parsed.json, console)
 
 
 def _peers(parsed: argparse.Namespace, console: Console) -> int:
@@ -164,6 +166,17 @@ def _patterns(parsed: argparse.Namespace, console: Console) -> int:
     )
     try:
         patterns.run(options, console)
+    except (RuntimeError, HayaseError) as failure:
+        Console(stderr=True).print(str(failure), markup=False)
+        return 1
+    return 0
+
+
+def _measured(measure: Callable[[], str], path: Path | None, console: Console) -> int:
+    """Measure, and write the line that came out."""
+    _make_folder(path)
+    try:
+        _write(measure(), path, console)
     except (RuntimeError, HayaseError) as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
@@ -228,6 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    _add_runtime(commands)
     _add_server(commands)
     commands.add_parser("chart", help="draw the chart of the README again, from bench/results")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
@@ -241,6 +255,19 @@ def _parser() -> argparse.ArgumentParser:
     moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
     moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")
     return parser
+
+
+def _add_runtime(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    shared = commands.add_parser("runtime", help="a shared runtime: cost while idle, latency, fairness, changes")
+    rows = ", ".join(runtime.ROWS)
+    shared.add_argument("rows", nargs="*", type=_row, metavar="ROW", help=f"of {rows}; default: all")
+    shared.add_argument("--topologies", type=_positive, default=50, help="in one runtime (default 50)")
+    shared.add_argument("--busy", type=_positive, default=20, help="of these, at work together (default 20)")
+    shared.add_argument("--seconds", type=float, default=30.0, help="of each measured part (default 30)")
+    shared.add_argument(
+        "--records", type=_positive, default=3_000_000, help="that one is behind in `lag` (default 3,000,000)"
+    )
+    shared.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
 
 
 def _add_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -272,6 +299,12 @@ def _scenario(text: str) -> Scenario:
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"there is no scenario {text}; there are {', '.join(SCENARIOS)}")
     return SCENARIOS[text]
+
+
+def _row(text: str) -> str:
+    if text not in runtime.ROWS:
+        raise argparse.ArgumentTypeError(f"there is no row {text}; there are {', '.join(runtime.ROWS)}")
+    return text
 
 
 def _rival(text: str) -> str:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Message, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
 from bench import sides
-from bench.data import make_orders
+from bench.feed import Feeder, committed, endless_orders, percentiles
 from bench.machine import Machine
-from bench.measure import RunError, log_tail, start
+from bench.measure import RunError, running
 from bench.processes import ProcessGroup
 from bench.scenarios import Scenario
 
-_TICK_S = 0.005
-_POLL_S = 0.02
 _STARTUP_S = 300.0
-_STOP_GRACE_S = 60.0
 _MEMORY_EVERY_S = 2.0
 _STEPS = {"tasks": ("process", "delta", "apply"), "transaction": ("publish",)}
 
@@ -110,102 +105,33 @@ def _measure(machine: Machine, side: str, options: Options) -> Latency:
     command += ["--commit-interval-ms", str(options.commit_interval_ms)]
     if side == "ours":
         command += ["--timings", str(timings)]
-    log_file = machine.folder / f"{application_id}.log"
-    process = start(command, log_file, sides.ROOT)
-    group = ProcessGroup(process.pid)
+    records = ((source.name, key, value) for key, value in endless_orders(source.users, options.seed))
+    outputs = committed(topics.bootstrap, [TopicPartition(target, number) for number in range(source.partitions)])
     try:
-        with _Feeder(topics.bootstrap, source.name, options):
-            ms, cpu_s = _watch(group, _outputs(topics.bootstrap, target, source.partitions), options)
+        with (
+            running(command, machine.folder / f"{application_id}.log", sides.ROOT) as group,
+            Feeder(topics.bootstrap, records, options.rate),
+        ):
+            ms, cpu_s = _watch(group, outputs, options)
     except RunError as failure:
-        raise RunError(f"{side}: {failure}\n{log_tail(log_file)}") from None
+        raise RunError(f"{side}: {failure}") from None
     finally:
-        group.end(_STOP_GRACE_S)
-        process.wait()
         topics.delete(application_id)
         shutil.rmtree(state_dir, ignore_errors=True)
     return Latency(ms, cpu_s, group.peak_pss_mb, _split(timings, options))
 
 
-class _Feeder:
-    """Writes orders at a steady rate, each with the time at which it is handed to the client."""
-
-    def __init__(self, bootstrap: str, topic: str, options: Options) -> None:
-        self._topic = topic
-        self._options = options
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
-        self._settings = {
-            "bootstrap.servers": bootstrap,
-            "partitioner": "murmur2_random",
-            "linger.ms": 0,
-            "log_level": 3,
-        }
-
-    def __enter__(self) -> _Feeder:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _feed(self) -> None:
-        producer = Producer(self._settings)
-        rate = self._options.rate
-        records = self._records()
-        began, sent = time.monotonic(), 0
-        while not self._stop.wait(_TICK_S):
-            due = int((time.monotonic() - began) * rate)
-            for _ in range(due - sent):
-                key, value = next(records)
-                producer.produce(self._topic, value, key, timestamp=time.time_ns() // 1_000_000)
-            sent = due
-            producer.poll(0)
-        producer.flush(30)
-
-    def _records(self) -> Iterator[tuple[str, str]]:
-        seed = self._options.seed
-        while True:
-            orders = make_orders(100_000, users=self._options.scenario.input.users, seed=seed)
-            yield from ((key, value) for key, value, _ in orders.records())
-            seed += 1
-
-
-def _outputs(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
-    """Timestamps of the committed records that have come since the last look; ends never."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "bench-latency",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 20,
-        "log_level": 3,
-    }
-    consumer = Consumer(settings)
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-        while True:
-            # The first record is waited for, the others are there: consume() alone would wait until it has all it may
-            # take.
-            first = consumer.poll(_POLL_S)
-            messages = [] if first is None else [first, *consumer.consume(10_000, timeout=0)]
-            yield [message.timestamp()[1] for message in messages if message.error() is None]
-    finally:
-        consumer.close()
-
-
-def _watch(group: ProcessGroup, outputs: Iterator[list[int]], options: Options) -> tuple[list[float], float]:
+def _watch(group: ProcessGroup, outputs: Iterator[list[Message]], options: Options) -> tuple[list[float], float]:
     """Latencies of the measured part and the CPU seconds in it."""
     began = time.monotonic()
     first: float | None = None
     measuring_cpu_s: float | None = None
     next_memory_s = began
     found: list[float] = []
-    for timestamps in outputs:
+    for messages in outputs:
         seen_ms, now = time.time_ns() / 1e6, time.monotonic()
         if first is None:
-            if timestamps:
+            if messages:
                 first = now
             elif now - began > _STARTUP_S:
                 raise RunError(f"no output within {_STARTUP_S:g} s")
@@ -214,7 +140,7 @@ def _watch(group: ProcessGroup, outputs: Iterator[list[int]], options: Options) 
         elif now - first >= options.warm_up_s:
             if measuring_cpu_s is None:
                 measuring_cpu_s = group.cpu_s()
-            found.extend(seen_ms - timestamp for timestamp in timestamps)
+            found.extend(seen_ms - message.timestamp()[1] for message in messages)
         if now >= next_memory_s:
             if group.root_has_ended():
                 raise RunError("the application ended by itself")
@@ -244,22 +170,16 @@ def _split(timings: Path, options: Options) -> dict[str, list[float]]:
     return parts
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, float]:
-    return {f"p{percent}": round(float(np.percentile(values, percent)), 1) for percent in (50, 90, 99)} | {
-        "max": round(float(np.max(values)), 1)
-    }
-
-
 def _side(options: Options, latency: Latency | None) -> dict[str, Any] | None:
     if latency is None:
         return None
     return {
         "guarantee": options.guarantee,
-        "latency_ms": _percentiles(latency.ms),
+        "latency_ms": percentiles(latency.ms),
         "outputs": len(latency.ms),
         "cpu_s": round(latency.cpu_s, 2),
         "peak_pss_mb": round(latency.peak_pss_mb, 1),
-        "split_ms": {name: _percentiles(values) for name, values in latency.split_ms.items() if values},
+        "split_ms": {name: percentiles(values) for name, values in latency.split_ms.items() if values},
     }
 
 
@@ -300,4 +220,4 @@ def _show(options: Options, found: Mapping[str, Latency], console: Console) -> N
 
 
 def _cells(values: Sequence[float]) -> list[str]:
-    return [f"{value:,.0f}" for value in _percentiles(values).values()]
+    return [f"{value:,.0f}" for value in percentiles(values).values()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.embedded_topics import EmbeddedTopics
 from bench.kafka_topics import KafkaTopics
-from bench.processes import become_subreaper
+from bench.processes import become_subreaper, cpu_s_of
 from hayase.core.java import JavaHome, find_java
 from hayase.testing.kafka_broker import KafkaBroker
 
@@ -56,6 +56,11 @@ class Machine:
             self._broker.start()
             self._kafka = KafkaTopics(self._broker.bootstrap_servers)
         return self._kafka
+
+    def broker_cpu_s(self) -> float:
+        """CPU seconds that the broker has taken so far."""
+        pid = self._broker.pid
+        return cpu_s_of(pid) if pid is not None else 0.0
 
     @property
     def embedded(self) -> EmbeddedTopics:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from bench.processes import ProcessGroup
 from bench.topics import Progress
 
 _POLL_S = 0.1
+_WAIT_POLL_S = 0.05
 _MEMORY_EVERY_S = 1.0
 _STOP_GRACE_S = 60.0
 _LOG_TAIL = 3_000
@@ -83,20 +86,55 @@ def measure(
         RunError: with the end of the application's log.
     """
     started = time.monotonic()
-    process = start(command, log_file, cwd)
-    group = ProcessGroup(process.pid)
-    try:
+    with running(command, log_file, cwd) as group:
         looks = _watch(group, progress, started, quiet_s=quiet_s, timeout_s=timeout_s)
         return _evaluate(looks, progress.input_end, group)
+
+
+@contextmanager
+def running(
+    command: list[str], log_file: Path, cwd: Path, *, stop_grace_s: float = _STOP_GRACE_S
+) -> Iterator[ProcessGroup]:
+    """The processes of a command, with the sources beside the benchmark; they are ended with SIGTERM at the end.
+
+    Raises:
+        RunError: as the block raises it, with the command and the end of its log.
+    """
+    process = _start(command, log_file, cwd)
+    group = ProcessGroup(process.pid)
+    try:
+        yield group
     except RunError as failure:
-        raise RunError(f"{failure}. Command: {' '.join(command)}\n{log_tail(log_file)}") from None
+        raise RunError(f"{failure}. Command: {' '.join(command)}\n{_log_tail(log_file)}") from None
     finally:
-        group.end(_STOP_GRACE_S)
+        group.end(stop_grace_s)
         process.wait()
 
 
-def start(command: list[str], log_file: Path, cwd: Path) -> subprocess.Popen[bytes]:
-    """Start a command that leads a session of its own, with the sources beside the benchmark."""
+def wait_until(
+    holds: Callable[[], bool],
+    what: str,
+    timeout_s: float,
+    group: ProcessGroup | None = None,
+    *,
+    every_s: float = _WAIT_POLL_S,
+) -> None:
+    """Wait for a condition, which is looked at every `every_s`.
+
+    Raises:
+        RunError: it did not come, or the processes that are to bring it ended by themselves.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if group is not None and group.root_has_ended():
+            raise RunError(f"the application ended by itself before {what}")
+        if time.monotonic() > deadline:
+            raise RunError(f"it took more than {timeout_s:g} s until {what}")
+        time.sleep(every_s)
+
+
+def _start(command: list[str], log_file: Path, cwd: Path) -> subprocess.Popen[bytes]:
+    """Start a command that leads a session of its own."""
     path = os.pathsep.join((str(cwd), str(cwd / "src")))
     with log_file.open("wb") as log:
         return subprocess.Popen(
@@ -110,7 +148,7 @@ def start(command: list[str], log_file: Path, cwd: Path) -> subprocess.Popen[byt
         )
 
 
-def log_tail(log_file: Path) -> str:
+def _log_tail(log_file: Path) -> str:
     """The end of what an application printed, for an error."""
     return f"End of its log:\n{log_file.read_text(errors='replace')[-_LOG_TAIL:]}"
 

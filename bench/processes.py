@@ -38,8 +38,8 @@ class ProcessGroup:
         self._highest_cpu_s = max(self._highest_cpu_s, ticks / _TICKS_PER_SECOND + self._reaped_cpu_s)
         return self._highest_cpu_s
 
-    def sample_memory(self) -> None:
-        """Look at the memory of all processes now; keeps the highest sums."""
+    def sample_memory(self) -> float:
+        """The proportional memory of all processes now, in MB; keeps the highest sums."""
         total = anonymous = 0
         for pid, _, _ in self._scan():
             try:
@@ -53,6 +53,7 @@ class ProcessGroup:
                     anonymous += int(line.split()[1])
         self.peak_pss_mb = max(self.peak_pss_mb, total / 1024)
         self.peak_pss_anonymous_mb = max(self.peak_pss_anonymous_mb, anonymous / 1024)
+        return total / 1024
 
     def end(self, grace_s: float) -> None:
         """SIGTERM to the root; SIGKILL to what is left after `grace_s`. Returns when no process is left."""
@@ -128,6 +129,12 @@ def _read_stat(pid: int) -> _Stat | None:
         return _Stat(pid, (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split())
     except OSError:
         return None
+
+
+def cpu_s_of(pid: int) -> float:
+    """User and system seconds of one process, without its children."""
+    stat = _read_stat(pid)
+    return stat.own / _TICKS_PER_SECOND if stat is not None else 0.0
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import Machine
+from bench.measure import wait_until
 from bench.server_load import LookedUp, apart, beside, committed, feed, latencies_ms, listen, look_up, write_orders
-from bench.server_process import ServerProcess, wait
+from bench.server_process import START_S, ServerProcess
 from hayase.client.sync_client import SqlClient
 
 _IDLE_S = 10.0
 _SETTLE_S = 3.0
-_LAG_EVERY_S = 0.25
 _TOPIC = "orders"
 _STREAM = (
     f"CREATE STREAM orders (id INT KEY, cents INT, sent BIGINT) "
@@ -123,7 +123,7 @@ def run(options: Options, console: Console) -> str:
             measured.idle_cpu = (server.group.cpu_s() - before_s) / _IDLE_S
             measured.peak_pss_mb = server.peak_pss_mb
         with server.running() as client:
-            wait(lambda: _all_running(client), "queries are RUNNING again")
+            wait_until(lambda: _all_running(client), "queries are RUNNING again", START_S)
             measured.restart_s = time.monotonic() - server.begin_s
     table = Table("measure", "value", title=f"SQL server on {options.log}")
     for name, value in asdict(measured).items():
@@ -140,7 +140,7 @@ def _start_queries(client: SqlClient, server: ServerProcess, options: Options, m
     )
     begin_s = time.monotonic()
     client.execute(f"{_COUNTS}{others}")
-    wait(lambda: _all_running(client), "queries are RUNNING")
+    wait_until(lambda: _all_running(client), "queries are RUNNING", START_S)
     measured.running_s = time.monotonic() - begin_s
     write_orders(server.log, _TOPIC, range(options.keys))  # at a table's start much is done once
     _wait_for_all(client, server, options)
@@ -151,8 +151,8 @@ def _start_queries(client: SqlClient, server: ServerProcess, options: Options, m
 
 
 def _wait_for_all(client: SqlClient, server: ServerProcess, options: Options) -> None:
-    wait(lambda: server.lag() == 0, "all orders are processed", _LAG_EVERY_S)
-    wait(lambda: _rows_of(client, "SELECT id FROM counts;") == options.keys, "all rows are in the table")
+    wait_until(lambda: server.lag() == 0, "all orders are processed", START_S)
+    wait_until(lambda: _rows_of(client, "SELECT id FROM counts;") == options.keys, "all rows are in the table", START_S)
 
 
 def _look_up(server: ServerProcess, options: Options, measured: Measured) -> None:
@@ -177,7 +177,7 @@ def _push(client: SqlClient, server: ServerProcess, options: Options, measured: 
     with client.query("SELECT id FROM shown EMIT CHANGES LIMIT 1;") as rows:
         next(iter(rows))
     measured.first_output_s = time.monotonic() - begin_s
-    wait(lambda: server.lag() == 0, "all orders are processed", _LAG_EVERY_S)
+    wait_until(lambda: server.lag() == 0, "all orders are processed", START_S)
     select = "SELECT sent FROM shown EMIT CHANGES;"
     with (
         beside(listen, server.url, select, options.listeners) as listened,

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bench.machine import Machine
-from bench.measure import RunError, log_tail, start
+from bench.measure import running, wait_until
 from bench.processes import ProcessGroup
 from hayase.client.sync_client import SqlClient
 from hayase.core.errors import HayaseError
 from hayase.log.protocol import LogConfig
 
 _ROOT = Path(__file__).parent.parent
-_START_S = 300.0
-_TICK_S = 0.05
+START_S = 300.0
+"""How long a start may take, or an answer."""
 _STOP_GRACE_S = 120.0
 _LAG = re.compile(r"^hayase_sql_query_lag_records\{[^}]*\} (\S+)$", re.MULTILINE)
 
@@ -77,32 +75,26 @@ class ServerProcess:
     def running(self) -> Iterator[SqlClient]:
         """The server from its first answer on; it is stopped as Ctrl-C stops it."""
         self.begin_s = time.monotonic()
-        process = start(self._command, self._log_file, _ROOT)
-        self.group = ProcessGroup(process.pid)
-        client = SqlClient(self.url, timeout_s=_START_S)
         watched = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(watched,), daemon=True)
-        try:
-            wait(lambda: self._answers(client, process), "the server answers")
-            self.info_s = time.monotonic() - self.begin_s
-            watcher.start()
-            yield client
-        finally:
-            watched.set()
-            client.close()
-            process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_GRACE_S)
-            self.group.end(_STOP_GRACE_S)
+        with (
+            running(self._command, self._log_file, _ROOT, stop_grace_s=_STOP_GRACE_S) as self.group,
+            SqlClient(self.url, timeout_s=START_S) as client,
+        ):
+            try:
+                wait_until(lambda: self._answers(client), "the server answers", START_S, self.group)
+                self.info_s = time.monotonic() - self.begin_s
+                watcher.start()
+                yield client
+            finally:
+                watched.set()
 
     def lag(self) -> float:
         """Records that wait, of all queries together."""
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=_START_S) as answer:
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=START_S) as answer:
             return sum(map(float, _LAG.findall(answer.read().decode())))
 
-    def _answers(self, client: SqlClient, process: subprocess.Popen[bytes]) -> bool:
-        if process.poll() is not None:
-            raise RunError(f"the server has ended with {process.returncode}. {log_tail(self._log_file)}")
+    def _answers(self, client: SqlClient) -> bool:
         with suppress(HayaseError):
             return bool(client.info())
         return False
@@ -111,12 +103,3 @@ class ServerProcess:
         while not ended.wait(1.0):
             self.group.sample_memory()
             self.peak_pss_mb = max(self.peak_pss_mb, self.group.peak_pss_mb)
-
-
-def wait(holds: Callable[[], bool], what: str, every_s: float = _TICK_S) -> None:
-    """Wait until something holds; raises RunError if that takes too long."""
-    until_s = time.monotonic() + _START_S
-    while not holds():
-        if time.monotonic() > until_s:
-            raise RunError(f"it took more than {_START_S:g} s until {what}")
-        time.sleep(every_s)
