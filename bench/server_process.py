@@ -25,7 +25,7 @@ _ROOT = Path(__file__).parent.parent
 _START_S = 300.0
 _TICK_S = 0.05
 _STOP_GRACE_S = 120.0
-_LAG = re.compile(r"^hayase_sql_query_lag_records\{[^}]*\} (\S+)$", re.MULTILINE)
+_CONSUMED = re.compile(r"^hayase_sql_query_consumed_records_total\{[^}]*\} (\S+)$", re.MULTILINE)
 
 
 class ServerProcess:
@@ -95,10 +95,10 @@ class ServerProcess:
                 process.wait(_STOP_GRACE_S)
             self.group.end(_STOP_GRACE_S)
 
-    def lag(self) -> float:
-        """Records that wait, of all queries together."""
+    def consumed(self) -> float:
+        """Records that the queries have read, all together."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=_START_S) as answer:
-            return sum(map(float, _LAG.findall(answer.read().decode())))
+            return sum(map(float, _CONSUMED.findall(answer.read().decode())))
 
     def _answers(self, client: SqlClient, process: subprocess.Popen[bytes]) -> bool:
         if process.poll() is not None:
