@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import Machine
-from bench.measure import wait_until
+from bench.measure import RunError, wait_until
 from bench.server_load import LookedUp, apart, beside, committed, feed, latencies_ms, listen, look_up, write_orders
 from bench.server_process import START_S, ServerProcess
 from hayase.client.sync_client import SqlClient
 
 _IDLE_S = 10.0
 _SETTLE_S = 3.0
+_LOOK_S = 0.25
+_QUIET_S = 3.0
 _TOPIC = "orders"
 _STREAM = (
     f"CREATE STREAM orders (id INT KEY, cents INT, sent BIGINT) "
@@ -142,17 +144,25 @@ def _start_queries(client: SqlClient, server: ServerProcess, options: Options, m
     client.execute(f"{_COUNTS}{others}")
     wait_until(lambda: _all_running(client), "queries are RUNNING", START_S)
     measured.running_s = time.monotonic() - begin_s
-    write_orders(server.log, _TOPIC, range(options.keys))  # at a table's start much is done once
-    _wait_for_all(client, server, options)
+    write_orders(server.log, _TOPIC, range(options.keys))  # with the first orders much is done that is done once
+    _wait_until_idle(server)
+    wait_until(lambda: _rows_of(client, "SELECT id FROM counts;") == options.keys, "all rows are in the table", START_S)
+    each = options.keys * (options.queries + 1)
+    consumed = server.consumed()
     begin_s = time.monotonic()
     write_orders(server.log, _TOPIC, range(options.keys))
-    _wait_for_all(client, server, options)
+    wait_until(
+        lambda: server.consumed() >= consumed + each, "all queries have processed all orders", START_S, every_s=_LOOK_S
+    )
     measured.capacity_per_s = options.keys / (time.monotonic() - begin_s)
 
 
-def _wait_for_all(client: SqlClient, server: ServerProcess, options: Options) -> None:
-    wait_until(lambda: server.lag() == 0, "all orders are processed", START_S)
-    wait_until(lambda: _rows_of(client, "SELECT id FROM counts;") == options.keys, "all rows are in the table", START_S)
+def _wait_until_idle(server: ServerProcess) -> None:
+    """Wait until no query processes anything."""
+    before = -1.0
+    while (consumed := server.consumed()) != before or not consumed:
+        before = consumed
+        time.sleep(_QUIET_S)
 
 
 def _look_up(server: ServerProcess, options: Options, measured: Measured) -> None:
@@ -177,7 +187,7 @@ def _push(client: SqlClient, server: ServerProcess, options: Options, measured: 
     with client.query("SELECT id FROM shown EMIT CHANGES LIMIT 1;") as rows:
         next(iter(rows))
     measured.first_output_s = time.monotonic() - begin_s
-    wait_until(lambda: server.lag() == 0, "all orders are processed", START_S)
+    _wait_until_idle(server)
     select = "SELECT sent FROM shown EMIT CHANGES;"
     with (
         beside(listen, server.url, select, options.listeners) as listened,
@@ -189,6 +199,8 @@ def _push(client: SqlClient, server: ServerProcess, options: Options, measured: 
         time.sleep(options.seconds)
         measured.push_cores = (server.group.cpu_s() - before_s) / options.seconds
         seen, readable_s = listened(), written()
+    if not all(seen):
+        raise RunError("a listener of a push query has got no row")
     pushed_ms = latencies_ms(seen, readable_s.get)
     measured.push_p50_ms, measured.push_p99_ms = np.percentile(pushed_ms, [50, 99]).tolist()
     measured.order_to_push_p50_ms = float(np.percentile(latencies_ms(seen, lambda sent_us: sent_us / 1e6), 50))

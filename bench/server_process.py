@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parent.parent
 START_S = 300.0
 """How long a start may take, or an answer."""
 _STOP_GRACE_S = 120.0
-_LAG = re.compile(r"^hayase_sql_query_lag_records\{[^}]*\} (\S+)$", re.MULTILINE)
+_CONSUMED = re.compile(r"^hayase_sql_query_consumed_records_total\{[^}]*\} (\S+)$", re.MULTILINE)
 
 
 class ServerProcess:
@@ -89,10 +89,10 @@ class ServerProcess:
             finally:
                 watched.set()
 
-    def lag(self) -> float:
-        """Records that wait, of all queries together."""
+    def consumed(self) -> float:
+        """Records that the queries have read, all together."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=START_S) as answer:
-            return sum(map(float, _LAG.findall(answer.read().decode())))
+            return sum(map(float, _CONSUMED.findall(answer.read().decode())))
 
     def _answers(self, client: SqlClient) -> bool:
         with suppress(HayaseError):
