@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -22,12 +24,18 @@ _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _REGISTERED = "Successfully registered with driver"
 _HOST = re.compile(r"Registering worker ([\d.]+):")
 _SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ENCRYPTED = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "shared-by-all",
+    "spark.network.crypto.enabled": "true",
+}
+"""Settings with which Spark's processes encrypt what they send to each other."""
 
 
 class Machine:
     """A Spark worker with one core. Its address and its state folder are its own, as if it were a machine."""
 
-    def __init__(self, number: int, folder: Path, master: str) -> None:
+    def __init__(self, number: int, folder: Path, master: str, settings: Mapping[str, str]) -> None:
         self.host = f"127.0.0.{number}"
         self.state = folder / "state"
         self.log = folder / "worker.log"
@@ -35,7 +43,8 @@ class Machine:
         folder.mkdir(parents=True)
         options = ["--host", self.host, "--cores", "1", "--memory", "1g", "--work-dir", str(self._work)]
         command = ["org.apache.spark.deploy.worker.Worker", *options, "--webui-port", "0", master]
-        self._server = _start(command, self.log, {"SPARK_LOCAL_IP": self.host, "HAYASE_STATE_DIR": str(self.state)})
+        environment = {"SPARK_LOCAL_IP": self.host, "HAYASE_STATE_DIR": str(self.state)}
+        self._server = _start(command, self.log, environment, settings)
 
     def processes(self) -> list[psutil.Process]:
         """The worker, its executors and their Python processes."""
@@ -78,10 +87,12 @@ class SparkCluster:
     Args:
         folder: for logs, work and states.
         machines: how many to begin with.
+        settings: `spark.*` of master and workers.
     """
 
-    def __init__(self, folder: Path, machines: int) -> None:
+    def __init__(self, folder: Path, machines: int, settings: Mapping[str, str] | None = None) -> None:
         self._folder = folder
+        self.settings = settings or {}
         self._count = 0
         folder.mkdir(parents=True)
         ports = free_ports(1)
@@ -89,7 +100,7 @@ class SparkCluster:
         self.master = f"spark://{HOST}:{ports[0]}"
         self._log = folder / "master.log"
         command = ["org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(ports[0])]
-        self._server = _start([*command, "--webui-port", "0"], self._log, {"SPARK_LOCAL_IP": HOST})
+        self._server = _start([*command, "--webui-port", "0"], self._log, {"SPARK_LOCAL_IP": HOST}, self.settings)
         self.machines: list[Machine] = []
         for _ in range(machines):
             self.add()
@@ -109,7 +120,8 @@ class SparkCluster:
     def add(self) -> Machine:
         """Start another machine; it joins by itself."""
         self._count += 1
-        self.machines.append(Machine(self._count, self._folder / f"machine-{self._count}", self.master))
+        folder = self._folder / f"machine-{self._count}"
+        self.machines.append(Machine(self._count, folder, self.master, self.settings))
         return self.machines[-1]
 
     def wait_for_machines(self, count: int) -> None:
@@ -121,11 +133,11 @@ class SparkCluster:
         return next(machine for machine in self.machines if machine.has(pid))
 
 
-def _start(command: list[str], log: Path, environment: dict[str, str]) -> ServerProcess:
+def _start(command: list[str], log: Path, environment: dict[str, str], settings: Mapping[str, str]) -> ServerProcess:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     java = {
         "JAVA_HOME": str(spark_java_home(find_java())),
-        "SPARK_DAEMON_JAVA_OPTS": _SMALL,
+        "SPARK_DAEMON_JAVA_OPTS": " ".join([_SMALL, *(shlex.quote(f"-D{k}={v}") for k, v in settings.items())]),
         "SPARK_DAEMON_MEMORY": "256m",
     }
     home = light_spark_home()

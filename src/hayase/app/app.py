@@ -20,8 +20,8 @@ from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
 from hayase.app.reset_command import name_application
 from hayase.app.run_status import RUNS, leave_note, note_of_end
-from hayase.app.states import NEXT, State
-from hayase.app.stop_request import StopRequest, run_until_asked
+from hayase.app.states import ENDS, NEXT, State
+from hayase.app.stop_request import run_until_stopped
 from hayase.app.telemetry import Telemetry
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -57,7 +57,6 @@ _WAIT_POLL_S = 0.01
 _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch: no failure of the application."""
-_ENDS = (State.NOT_RUNNING, State.ERROR)
 FINAL = "final"
 """An attribute of the line of the log that says why the application failed."""
 
@@ -192,20 +191,20 @@ class StreamsApp(StoreReading):
         """
         with self._lock:
             self._pause_asked = True
-            if self._run is not None and self._state not in _ENDS:
+            if self._run is not None and self._state not in ENDS:
                 self._run.control.request_pause(True)
 
     def resume(self) -> None:
         """Go on after `pause`, whether this program asked for it or `hayase app pause`."""
         with self._lock:
             self._pause_asked = False
-            if self._run is not None and self._state not in _ENDS:
+            if self._run is not None and self._state not in ENDS:
                 self._run.control.request_pause(False)
 
     @property
     def is_paused(self) -> bool:
         """Whether the application is paused, or about to be."""
-        if self._run is None or self._state in _ENDS:
+        if self._run is None or self._state in ENDS:
             return self._pause_asked
         return self._run.control.pause_requested()
 
@@ -265,15 +264,7 @@ class StreamsApp(StoreReading):
         """
         check_not_loading()
         self._announced = True
-        if threading.current_thread() is threading.main_thread():
-            with StopRequest(keep_handlers=True) as stop:
-                run_until_asked(self.start, self.wait, self.close, stop)
-        else:
-            try:
-                self.start()
-                self.wait()
-            finally:
-                self.close()
+        run_until_stopped(self.start, self.wait, self.close)
         if self._error is not None:
             raise self._error
 
@@ -285,7 +276,7 @@ class StreamsApp(StoreReading):
         # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it
         # anywhere.
         deadline = time.monotonic() + timeout.total_seconds() if timeout is not None else None
-        while self._state not in _ENDS or not self._ended_event.is_set():
+        while self._state not in ENDS or not self._ended_event.is_set():
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(_WAIT_POLL_S)
@@ -320,7 +311,7 @@ class StreamsApp(StoreReading):
                 self._move(State.NOT_RUNNING)
                 self._ended_event.set()
                 return True
-            if self._state in _ENDS or self._state is State.PENDING_ERROR:
+            if self._state in ENDS or self._state is State.PENDING_ERROR:
                 return True
             self._move(State.PENDING_SHUTDOWN)
             watcher, runner = self._watcher, self._runner

@@ -11,7 +11,7 @@ from hayase.app.app import StreamsApp
 from hayase.app.failure_recovery import FailureRecord
 from hayase.app.topics import create_topics_of_processors
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, StreamsStoppedError
 from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -62,6 +62,15 @@ class NamedTopology(StreamsApp):
         self._shared = shared
         self._first_slot = zlib.crc32(self.config.application_id.encode()) % shared.slots
 
+    def _start(self, *, bounded: bool) -> None:
+        if self._shared is None:
+            raise StreamsStoppedError(
+                "STARTED_BY_RUNTIME",
+                f"topology {self.name!r} is started by its runtime: call start, run or run_to_end of the "
+                "StreamsRuntime; a topology that is added to a running one is started at once",
+            )
+        super()._start(bounded=bounded)
+
     def _settle_producers(self) -> None:
         """Its bundles are published by slots; the planner sees to that."""
 
@@ -71,7 +80,7 @@ class NamedTopology(StreamsApp):
     def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
         from hayase.runtime.driver.run import Run
 
-        assert self._shared is not None, "a named topology is started by its runtime"
+        assert self._shared is not None  # _start has looked
         return Run.within(folder, self._shared.endpoints)
 
     def _new_runner(self, run: Run, shipped: AppSpec, *, bounded: bool) -> TopologyRunner:

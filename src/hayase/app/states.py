@@ -26,6 +26,8 @@ class State(Enum):
         return self in (State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN)
 
 
+ENDS = (State.NOT_RUNNING, State.ERROR)
+"""The states that nothing follows."""
 NEXT: dict[State, frozenset[State]] = {
     State.CREATED: frozenset({State.REBALANCING, State.PENDING_SHUTDOWN}),
     State.REBALANCING: frozenset({State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR}),

@@ -116,3 +116,27 @@ def run_until_asked(
         close()
     if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
         raise starter.error
+
+
+def run_until_stopped(
+    start: Callable[[], object], wait: Callable[[timedelta | None], bool], close: Callable[[], object]
+) -> None:
+    """Start, wait for the end, and close. In the main thread Ctrl-C and SIGTERM are requests to stop.
+
+    Args:
+        start: starts.
+        wait: waits that long for the end, `None`: without limit; whether it has come.
+        close: stops it; see `run_until_asked`.
+
+    Raises:
+        Exception: what `start` raised.
+    """
+    if threading.current_thread() is threading.main_thread():
+        with StopRequest(keep_handlers=True) as stop:
+            run_until_asked(start, wait, close, stop)
+        return
+    try:
+        start()
+        wait(None)
+    finally:
+        close()

@@ -22,8 +22,8 @@ from hayase.app.reset import reset_application
 from hayase.app.run_status import RUNS
 from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
-from hayase.app.states import NEXT, State
-from hayase.app.stop_request import StopRequest, run_until_asked
+from hayase.app.states import ENDS, NEXT, State
+from hayase.app.stop_request import run_until_stopped
 from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
@@ -43,7 +43,6 @@ _LOG = logging.getLogger("hayase.app")
 
 _STOP_AT_START = timedelta(seconds=60)
 _POLL_S = 0.05
-_ENDS = (State.NOT_RUNNING, State.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +374,8 @@ class StreamsRuntime:
         """Start the topologies whose turn it is; whether any is at work."""
         topologies = self.topologies
         waiting = [name for name, app in topologies.items() if app.state is State.CREATED]
-        at_work = any(app.state not in (*_ENDS, State.CREATED) for app in topologies.values())
-        unfinished = {name for name, app in topologies.items() if app.state not in _ENDS}
+        at_work = any(app.state not in (*ENDS, State.CREATED) for app in topologies.values())
+        unfinished = {name for name, app in topologies.items() if app.state not in ENDS}
         ready = [name for name in waiting if unfinished.isdisjoint(waits_for.get(name, ()))]
         if not ready and not at_work:
             ready = waiting  # they wait for each other
@@ -393,22 +392,14 @@ class StreamsRuntime:
             HayaseError: what `start` raises, or what made the runtime fail.
         """
         check_not_loading()
-        if threading.current_thread() is threading.main_thread():
-            with StopRequest(keep_handlers=True) as stop:
-                run_until_asked(self.start, self.wait, self.close, stop)
-        else:
-            try:
-                self.start()
-                self.wait()
-            finally:
-                self.close()
+        run_until_stopped(self.start, self.wait, self.close)
         if self._error is not None:
             raise self._error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until the runtime has stopped or failed; `False` if it has not within the timeout."""
         deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-        while self._state not in _ENDS:
+        while self._state not in ENDS:
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
@@ -424,7 +415,7 @@ class StreamsRuntime:
             Whether all topologies stopped between epochs.
         """
         with self._lock:
-            if self._state in _ENDS:
+            if self._state in ENDS:
                 return True
             already = self._state in (State.PENDING_SHUTDOWN, State.PENDING_ERROR)
             if not already:
@@ -578,7 +569,7 @@ class StreamsRuntime:
         """Start a topology in the place of another one, and wait until that one has done what is left to it."""
         self._start_topology(name)
         app, deadline = self.topology(name), time.monotonic() + timeout.total_seconds()
-        while app.is_preceded and app.state not in _ENDS and name not in self._paused and not self._stopping.is_set():
+        while app.is_preceded and app.state not in ENDS and name not in self._paused and not self._stopping.is_set():
             if time.monotonic() > deadline:
                 app.close(timedelta(0))
                 raise StreamsStoppedError(
@@ -664,7 +655,7 @@ class StreamsRuntime:
         return all(clean)
 
     def _check_open(self) -> None:
-        if self._state in (*_ENDS, State.PENDING_SHUTDOWN, State.PENDING_ERROR):
+        if self._state in (*ENDS, State.PENDING_SHUTDOWN, State.PENDING_ERROR):
             raise StreamsStoppedError(
                 "NOT_RUNNING", f"the runtime {self.config.application_id!r} is {self._state.value}; make a new one"
             )

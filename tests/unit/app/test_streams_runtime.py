@@ -154,6 +154,14 @@ def test_a_closed_runtime_takes_nothing_any_more(tmp_path: Path) -> None:
     assert runtime.topology("a").state is State.NOT_RUNNING, "what it was like can still be seen"
 
 
+def test_a_topology_is_started_by_its_runtime_alone(tmp_path: Path) -> None:
+    app = StreamsRuntime(settings(tmp_path)).add_topology("a", copy())
+    for use in (app.start, app.start_to_end, app.run, app.run_to_end):
+        with pytest.raises(StreamsStoppedError, match="run_to_end of the StreamsRuntime") as raised:
+            use()
+        assert raised.value.condition == "STARTED_BY_RUNTIME"
+
+
 def test_the_membership_is_remembered_with_programs_and_wanted_states(tmp_path: Path) -> None:
     blobs = PosixBlobs(tmp_path)
     membership = Membership(blobs)

@@ -108,7 +108,7 @@ class SlotPool:
         self._closed = False
         self._listener = SpanListener(endpoints, slots)
         self.address = self._listener.address
-        threading.Thread(target=self._listen, name="hayase-slots", daemon=True).start()
+        self._listener.serve(self._serve, "hayase-slot")
 
     @property
     def size(self) -> int:
@@ -236,16 +236,6 @@ class SlotPool:
                 for slot in self._slots:
                     slot.missing_since = None
                 self._notify()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                connection = self._listener.accept()
-            except ConnectionError:  # the task has disconnected
-                continue
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="hayase-slot", daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
         with contextlib.suppress(EOFError, OSError), connection:

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 
 import msgspec
 
+from hayase.runtime.epochs.slot_layout import SlotLayout
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.span_protocol import (
     NO_SPAN,
@@ -79,20 +80,14 @@ class SpanServer:
     """
 
     def __init__(self, plan: Plan, slot_of: Mapping[str, int], endpoints: RunEndpoints) -> None:
-        self._level_and_slot = {
-            task.id: (bundle.level, slot_of[bundle.id]) for bundle in plan.bundles for task in bundle.tasks
-        }
-        self._levels = [
-            frozenset(slot_of[bundle.id] for bundle in plan.bundles if bundle.level == level)
-            for level in range(plan.levels)
-        ]
-        self._slots = frozenset[int]().union(*self._levels)
+        self._layout = SlotLayout(plan, slot_of)
+        self._slots = self._layout.slots
         self._changed = threading.Condition()
         self._span: _Span | None = None
         self._error: BaseException | None = None
         self._listener = SpanListener(endpoints, len(self._slots))
         self.address = self._listener.address
-        threading.Thread(target=self._listen, name="hayase-span-listen", daemon=True).start()
+        self._listener.serve(self._serve, "hayase-span-slot")
 
     def begin(self, first_epoch: int) -> None:
         """Begin a span: admit the tasks of the Spark job that begins with that epoch."""
@@ -125,12 +120,8 @@ class SpanServer:
         data = record.to_bytes()
         rows: list[EdgeRow] = []
         summaries: list[bytes] = []
-        for level, slots in enumerate(self._levels):
-            mine: dict[int, list[EdgeRow]] = {slot: [] for slot in slots}
-            for row in rows:
-                at, slot = self._level_and_slot[row.task]
-                if at == level:
-                    mine[slot].append(row)
+        for level, slots in enumerate(self._layout.levels):
+            mine = self._layout.rows_of(level, rows)
             messages = {slot: msgspec.msgpack.encode(LevelRequest(data, level, mine[slot])) for slot in slots}
             level_run = _LevelInProgress(record.epoch, level, messages, set(slots))
             with self._changed:
@@ -194,16 +185,6 @@ class SpanServer:
         for connection in connections:
             with contextlib.suppress(OSError):
                 disconnect(connection)
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                connection = self._listener.accept()
-            except ConnectionError:  # the task has disconnected
-                continue
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
         # A task that died joins again when Spark retries it.

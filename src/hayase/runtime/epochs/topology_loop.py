@@ -15,8 +15,8 @@ from hayase.log.assignments import Place
 from hayase.runtime.epochs.fair_share import FairShare
 from hayase.runtime.epochs.log_watch import LogWatch, Watch
 from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.slot_layout import SlotLayout
 from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
-from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.failure import find_error, reason_of
 from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import RowFile, TopologyRequest, TopologyResult
@@ -70,8 +70,8 @@ class TopologyLoop:
         self._stopped = threading.Event()
         app = planner.app
         self._application_id = app.application_id
-        self._slots_of_levels, self._level_and_slot = _layout(app)
         slot_of = app.slot_of_bundles()
+        self._layout = SlotLayout(app.plan, slot_of)
         self._places: dict[int, dict[str, Place]] = {slot: {} for slot in slot_of.values()}
         for bundle, place in places.items():
             self._places[slot_of[bundle]][bundle] = place
@@ -155,7 +155,7 @@ class TopologyLoop:
         files: list[RowFile] = []
         summaries: list[bytes] = []
         try:
-            for level in range(len(self._slots_of_levels)):
+            for level in range(len(self._layout.levels)):
                 work = Work(self._application_id, self._requests(data, level, rows, files))
                 self._pool.run(work, lambda: self._while_waiting(record, began))
                 if self._stopped.is_set() or work.cancelled:
@@ -179,12 +179,8 @@ class TopologyLoop:
     def _requests(
         self, record: bytes, level: int, rows: Iterable[EdgeRow], files: Iterable[RowFile]
     ) -> dict[int, bytes]:
-        rows_of: dict[int, list[EdgeRow]] = {slot: [] for slot in self._slots_of_levels[level]}
+        rows_of = self._layout.rows_of(level, rows)
         files_of: dict[int, list[str]] = {slot: [] for slot in rows_of}
-        for row in rows:
-            at, slot = self._level_and_slot[row.task]
-            if at == level:
-                rows_of[slot].append(row)
         for file in files:
             if file.level == level:
                 files_of[file.slot].append(file.path)
@@ -242,17 +238,6 @@ class TopologyLoop:
         while (left_s := until - time.monotonic()) > 0 and not self._stopped.is_set():
             if self._watch.wait(min(left_s, _LOOK_AGAIN_S)) or self._planner.control.suspend_requested():
                 return
-
-
-def _layout(app: AppSpec) -> tuple[list[frozenset[int]], dict[str, tuple[int, int]]]:
-    """The slots of each level, and level and slot of each task."""
-    slot_of = app.slot_of_bundles()
-    of_tasks = {task.id: (bundle.level, slot_of[bundle.id]) for bundle in app.plan.bundles for task in bundle.tasks}
-    levels = [
-        frozenset(slot_of[bundle.id] for bundle in app.plan.bundles if bundle.level == level)
-        for level in range(app.plan.levels)
-    ]
-    return levels, of_tasks
 
 
 def _error_of(result: TopologyResult) -> HayaseError:

@@ -10,7 +10,9 @@ import os
 import secrets
 import socket
 import struct
+import threading
 import uuid
+from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from pathlib import Path
@@ -112,6 +114,21 @@ class SpanListener:
             self._listener.bind(self.address)
             Path(self.address).chmod(0o600)
             self._listener.listen(backlog)
+
+    def serve(self, serve: Callable[[Connection], object], name: str) -> None:
+        """Have each connection served in a thread of its own, until `close`; returns at once."""
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection = self.accept()
+                except ConnectionError:  # the task has disconnected
+                    continue
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(connection,), name=name, daemon=True).start()
+
+        threading.Thread(target=listen, name=f"{name}s", daemon=True).start()
 
     def accept(self) -> Connection:
         """The next connection, not authenticated yet.
