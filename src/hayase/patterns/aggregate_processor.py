@@ -315,6 +315,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 events=events,
                 reason=reason,
                 code=code,
+                request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
             )
         )
         self._reply_with(envelope, data)
