@@ -316,6 +316,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 events=events,
                 reason=reason,
                 code=code,
+                request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
             )
         )
         self._reply_with(envelope, data)

@@ -17,6 +17,8 @@ EXPECTED_VERSION, VERSION, DATA_VERSION = "expectedversion", "aggregateversion",
 REPLY_TOPIC, REPLY_PARTITION = "replytopic", "replypartition"
 UNDOES = "undoes"
 """The id of the command that an undo takes back."""
+REQUEST_DIGEST = "requestdigest"
+"""Of a command that came by HTTP: distinguishes a repeat from another command of the same id."""
 APPLICATION, COMMAND_SOURCE = "application", "commandsource"
 """Which application decided, and who sent the command. All but the first line are extension attributes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import queue
 import time
@@ -22,8 +23,8 @@ from hayase.connect.config.config_def import ConfigDef, ConfigValue, Importance,
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, matching
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
-from hayase.connect.exceptions import ConnectError
-from hayase.connect.http.request_listener import RequestListener, define_listener, refusal
+from hayase.connect.exceptions import RetriableError
+from hayase.connect.http.request_listener import RequestTask, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.connect.simple_connector import SimpleConnector
@@ -35,6 +36,7 @@ from hayase.serde import partition_for_key
 
 _IDLE_S, _WAITING_S = 0.1, 0.01
 _BATCH = 500
+_ID_HEADER = "idempotency-key"
 _PARTITION = 0
 """Of the replies: every topic has it, and a task knows only its own commands."""
 _CONVERTERS = {
@@ -59,7 +61,11 @@ def _definition() -> ConfigDef:
         documentation="Name of the aggregate that gets the commands: they go to <aggregate>-commands, and the replies "
         "in <aggregate>-replies are the answers.",
     )  # fmt: skip
-    return define_listener(own).define(
+    signed = (
+        "lines of the timestamp, the method, the path behind that of the connector, each header Idempotency-Key and "
+        "ce-… as name:value, in lower case and sorted, and an empty one, and of the body"
+    )
+    return define_listener(own, signed).define(
         "answer.timeout.ms", ConfigType.LONG, 30_000, at_least(1), Importance.LOW,
         "How long a request waits for the reply; then it is answered 504, and may be repeated.",
     )  # fmt: skip
@@ -125,14 +131,15 @@ class _Asked:
         return self.aggregate_id, self.attributes[cloud_events.ID]
 
 
-class CommandSourceTask(SourceTask):
+class CommandSourceTask(RequestTask):
     """Takes commands, and answers with their replies."""
 
     def start(self, props: Props) -> None:
         """See `Task.start`.
 
         Raises:
-            ConnectError: `UNKNOWN_TOPIC`: the topics of the aggregate are not there.
+            RetriableError: `UNKNOWN_TOPIC`: the topics of the aggregate are not there, since its application has not
+                started yet.
         """
         config = TypedConfig(_definition(), props)
         self._config = config
@@ -140,10 +147,9 @@ class CommandSourceTask(SourceTask):
         self._commands, self._replies, self._events = f"{name}-commands", f"{name}-replies", f"{name}-events"
         for topic in (self._commands, self._replies, self._events):
             if not self.context.end_offsets(topic):
-                raise ConnectError(
+                raise RetriableError(
                     "UNKNOWN_TOPIC",
-                    f"topic {topic!r} does not exist; PatternsApp makes the topics of its aggregates when it starts, "
-                    "or with create_topics()",
+                    f"topic {topic!r} does not exist yet: the application of {name!r} makes it when it starts",
                     topic=topic,
                 )
         self._queue: queue.Queue[_Asked] = queue.Queue()
@@ -151,41 +157,34 @@ class CommandSourceTask(SourceTask):
         self._open: dict[CommandKey, _Asked] = {}  # of the task's thread
         self._offset, self._count = -1, 0
         self._taken: list[_Asked] = []  # from the queue, and not handed out yet
-        self._listener = RequestListener(
-            config, self.context.connector, ["", "/{subject}/{type}"], self._receive,
-            lambda: self._count_as("requests-refused"),
-        )  # fmt: skip
-        self.context.advertise(self.url)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return self._listener.url
+        self.listen(config, ["", "/{subject}/{type}"], self._receive, signed_content)
 
     # in the event loop
 
     async def _receive(self, request: Request, body: bytes) -> Response:
         try:
             attributes, text = _attributes(request), body.decode()
-            json.loads(text)
+            attributes[cloud_events.REQUEST_DIGEST] = _digest(attributes[cloud_events.TYPE], json.loads(text))
             check_aggregate_id(attributes[cloud_events.SUBJECT])
             if "\0" in attributes[cloud_events.ID]:
-                return self._listener.refused(400, "the id of a command cannot have a NUL in it")
+                return self.listener.refused(400, "the id of a command cannot have a NUL in it")
+            if self._config.password("hmac.secret") is not None and _command_id(request) is None:
+                raise _IncompleteError("a signed command needs an id (Idempotency-Key or ce-id): else it counts again")
         except (_IncompleteError, SerializationError) as error:
-            return self._listener.refused(400, str(error))
+            return self.listener.refused(400, str(error))
         except (ValueError, RecursionError):
-            return self._listener.refused(400, "the body is no JSON")
+            return self.listener.refused(400, "the body is no JSON")
         asked = _Asked(attributes[cloud_events.SUBJECT], attributes, text, asyncio.get_running_loop().create_future())
         if (same := self._asked.get(asked.key)) is not None:
             same.waiting, asked = same.waiting + 1, same
         elif len(self._asked) >= self._config.int("queue.max"):
-            return self._listener.refused(429, "too many commands wait; try again later")
+            return self.listener.refused(429, "too many commands wait; try again later")
         else:
             self._asked[asked.key] = asked
             self._queue.put_nowait(asked)
-        return await self._answer(asked, attributes[cloud_events.TYPE])
+        return await self._answer(asked, attributes)
 
-    async def _answer(self, asked: _Asked, command_type: str) -> Response:
+    async def _answer(self, asked: _Asked, attributes: dict[str, str]) -> Response:
         timeout_ms = self._config.int("answer.timeout.ms")
         try:
             reply = await asyncio.wait_for(asyncio.shield(asked.answer), timeout_ms / 1000)
@@ -197,16 +196,13 @@ class CommandSourceTask(SourceTask):
             asked.waiting -= 1
             if not asked.waiting and self._asked.get(asked.key) is asked:
                 del self._asked[asked.key]
-        if reply.command_type not in ("", command_type):
-            return self._listener.refused(
+        if not _answers(reply, attributes):
+            return self.listener.refused(
                 422,
-                f"the id {reply.command_id!r} is that of a {reply.command_type} for {reply.aggregate_id!r}, so this "
-                f"{command_type} was not done: each command needs an id of its own",
+                f"the id {reply.command_id!r} is that of another {reply.command_type} for {reply.aggregate_id!r}, so "
+                f"this {attributes[cloud_events.TYPE]} was not done: each command needs an id of its own",
             )
         return Response(msgspec.json.encode(reply), _STATUSES[reply.status], media_type="application/json")
-
-    def _count_as(self, metric: str) -> None:
-        self.context.metrics[metric] = self.context.metrics.get(metric, 0) + 1
 
     # in the thread of the task
 
@@ -266,13 +262,7 @@ class CommandSourceTask(SourceTask):
         if found:
             ends = self.context.end_offsets(self._events)
             answers = [(asked.answer, _with_position(reply, self._events, ends)) for asked, reply in found]
-            self._listener.call(lambda: _answer_all(answers))
-
-    def stop(self) -> None:
-        """See `Task.stop`: requests whose replies have not come get no answer, and may be repeated."""
-        listener = getattr(self, "_listener", None)
-        if listener is not None:
-            listener.close()
+            self.listener.call(lambda: _answer_all(answers))
 
 
 class _IncompleteError(Exception):
@@ -291,9 +281,38 @@ def _attributes(request: Request) -> dict[str, str]:
         if not value:
             raise _IncompleteError(f"the request does not say {missing}")
         found[name] = value
-    named = _header(headers, cloud_events.ID) or headers.get("idempotency-key")
-    found[cloud_events.ID] = named or str(uuid.uuid4())
+    found[cloud_events.ID] = _command_id(request) or str(uuid.uuid4())
     return found
+
+
+def _command_id(request: Request) -> str | None:
+    return _header(request.headers, cloud_events.ID) or request.headers.get(_ID_HEADER) or None
+
+
+def _digest(command_type: str, fields: object) -> str:
+    """Distinguishes a repeat from another command of the same id: of its fields, however they are written."""
+    text = json.dumps([command_type, fields], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _answers(reply: Reply, attributes: Mapping[str, str]) -> bool:
+    """Whether a reply is that to this command, and not to another one of the same id."""
+    if reply.request_digest:
+        return reply.request_digest == attributes[cloud_events.REQUEST_DIGEST]
+    return reply.command_type in ("", attributes[cloud_events.TYPE])  # it came another way than by HTTP
+
+
+def signed_content(request: Request, path: str, timestamp: str, body: bytes) -> bytes:
+    """What the signature of a command covers: all that the command is made of.
+
+    Lines of the timestamp, the method, the path behind that of the connector, and each header `idempotency-key` and
+    `ce-…` as `name:value`, sorted; an empty line; the body.
+    """
+    headers = sorted(
+        f"{name}:{value}" for name, value in request.headers.items() if name.startswith("ce-") or name == _ID_HEADER
+    )
+    lines = [timestamp, request.method, urllib.parse.quote(path), *headers, "", ""]
+    return "\n".join(lines).encode("latin-1") + body
 
 
 def _header(headers: Headers, name: str) -> str | None:

@@ -33,6 +33,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         reason: why not, for a person; empty if accepted.
         code: why it is invalid, for programs: `UNKNOWN_TYPE`, `WRONG_AGGREGATE`, `TOO_LARGE`, `MALFORMED`,
             `INVALID_ATTRIBUTE`.
+        request_digest: of the request that the command came by; a repeat gets that of the first.
         position: where its events are; filled in by the client that received an accepted reply.
     """
 
@@ -45,6 +46,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     events: int = 0
     reason: str = ""
     code: str = ""
+    request_digest: str = ""
     position: EventPosition | None = None
 
     @property

@@ -18,6 +18,7 @@ from hayase.connect.worker import ConnectWorker
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
+from hayase.patterns.command_source import command_source
 
 pytestmark = pytest.mark.long
 HOOK = {"connector.class": "WebhookSource", "topic": "hooks", "key.field": "user"}
@@ -90,6 +91,8 @@ def test_a_signed_request_needs_no_password_of_the_worker_and_any_other_does(
         (tmp_path / "lines.txt").touch()
         lines = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines"}
         worker.herder.put_config("lines", {**lines, "hmac.secret": "of no use to it"})
+        worker.herder.put_config("commands", {**command_source("order", {}), "hmac.secret": "secret"})
+        assert worker.herder.checks_signatures("commands")
         url, stamp = f"{worker.urls[0]}/webhooks", str(int(time.time()))
         signature = hmac.new(b"secret", f"{stamp}.1".encode(), hashlib.sha256).hexdigest()
         headers = {"X-Timestamp": stamp, "X-Signature": signature}

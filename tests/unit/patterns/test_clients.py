@@ -92,6 +92,19 @@ def test_the_history_has_each_event_with_its_cause_and_the_state_at_any_point(or
     assert [each.version for each in events.history("17", from_version=2, to_version=2)] == [2]
 
 
+def test_before_the_first_epoch_an_aggregate_has_no_history(tmp_path: Path) -> None:
+    begun = LocalOrders(tmp_path)
+    events = app_of(begun).events("order")
+    assert events.history("17") == [] and events.state("17") == events.state("17", version=0)
+    assert events.state("17").version == 0
+    begun.epoch()
+    for data in (tmp_path / "state").rglob("data.mdb"):
+        data.unlink()  # a state that is lost is no empty one
+    with pytest.raises(StateError, match="There is no state"):
+        events.history("17")
+    begun.app.close()
+
+
 def test_a_version_that_is_not_there_and_two_points_at_once_are_refused(orders: LocalOrders) -> None:
     events = app_of(orders).events("order")
     with pytest.raises(StateError) as missing:

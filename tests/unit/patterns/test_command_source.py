@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import hmac
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,10 @@ import httpx2
 import pytest
 from tests.unit.patterns.local_orders import LocalOrders
 
+from hayase.connect.worker import ConnectWorker
 from hayase.core.errors import ConfigError
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig
 from hayase.patterns.command_source import CommandSourceTask, command_source
 from hayase.patterns.tracing import find, topics_of_patterns
 from hayase.storage.lmdb_env import close_environment
@@ -97,8 +104,16 @@ def test_a_repeated_command_counts_once_and_gets_the_same_reply(shop: OrdersByHt
 def test_the_id_of_another_command_is_refused(shop: OrdersByHttp) -> None:
     shop.post("/17/Place", {"item": "book"}, idempotency_key="a")
     status, answer = shop.post("/17/Pay", {"cents": 4}, idempotency_key="a")
-    assert (status, answer["status"]) == (422, "refused") and "'a' is that of a Place" in answer["message"]
+    assert (status, answer["status"]) == (422, "refused") and "'a' is that of another Place" in answer["message"]
+    assert shop.post("/17/Place", {"item": "pen"}, idempotency_key="a")[0] == 422
     assert [dict(record.headers)["ce_type"] for record in shop.driver.records("order-events")] == [b"Placed"]
+
+
+@pytest.mark.long
+def test_a_repeat_may_be_written_in_another_way(shop: OrdersByHttp) -> None:
+    first = shop.post("/17/Place", {"item": "book"}, idempotency_key="a")
+    written = httpx2.post(f"{shop.url}/17/Place", content=b' { "item":\t"book" }', headers={"ce-id": "a"}, timeout=60)
+    assert (written.status_code, written.json()) == first
 
 
 @pytest.mark.long
@@ -150,9 +165,58 @@ def test_converters_that_would_change_commands_are_refused(tmp_path: Path) -> No
         OrdersByHttp(tmp_path, value_converter="JsonConverter")
 
 
-def test_topics_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with (
-        ConnectorTestDriver(command_source("order", {"webhook.port": "0"})) as driver,
-        pytest.raises(Exception, match="topic 'order-commands' does not exist"),
-    ):
-        driver.start()
+def test_it_waits_for_the_application_to_make_the_topics(tmp_path: Path) -> None:
+    config = LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})
+    with ConnectWorker(config, {"listeners": "http://127.0.0.1:0"}) as worker:
+        worker.herder.put_config("shop", command_source("order", {"webhook.port": "0"}))
+        _wait_for(lambda: _task(worker)["state"] == "UNASSIGNED" and "trace" in _task(worker))
+        trace = str(_task(worker)["trace"])
+        assert "waiting" in trace and "topic 'order-commands' does not exist yet" in trace
+        with contextlib.closing(open_log(config)) as log:
+            for topic in ("order-commands", "order-replies", "order-events"):
+                log.create_topic(topic, 1)
+        _wait_for(lambda: _task(worker)["state"] == "RUNNING")
+
+
+def _task(worker: ConnectWorker) -> dict[str, object]:
+    tasks: Any = worker.herder.status("shop")["tasks"]
+    return tasks[0] if tasks else {"state": "none"}
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.long
+def test_a_signature_covers_all_that_a_command_is_made_of(tmp_path: Path) -> None:
+    with OrdersByHttp(tmp_path, hmac_secret="secret", webhook_path="/in") as shop:
+        shop.orders.start()
+        body, stamp = b'{"item":"book"}', str(int(time.time()))
+        lines = [stamp, "POST", "/gr%C3%BCn/Place", "ce-source:/till", "idempotency-key:a", "", ""]
+        signature = hmac.new(b"secret", "\n".join(lines).encode() + body, hashlib.sha256).hexdigest()
+        signed = {"Idempotency-Key": "a", "ce-source": "/till", "X-Timestamp": stamp, "X-Signature": signature}
+
+        def status(path: str = "/gr%C3%BCn/Place", content: bytes = body, method: str = "POST", **other: str) -> int:
+            headers = {**signed, **{name.replace("_", "-"): value for name, value in other.items()}}
+            return httpx2.request(method, f"{shop.url}{path}", content=content, headers=headers, timeout=60).status_code
+
+        assert status("/17/Place") == status("/gr%C3%BCn/Pay") == status("") == 401
+        assert status(content=b'{"item":"pen"}') == status(method="PUT") == 401
+        assert status(Idempotency_Key="b") == status(ce_id="b") == status(ce_expectedversion="0") == 401
+        assert status(X_Timestamp=str(int(stamp) - 1)) == 401
+        assert status() == status() == 200
+        shop.orders.stop()
+    assert len(shop.driver.records("order-commands")) == 2  # it is a repeat, that has the same id
+    shop.orders.app.close()
+
+
+def test_a_signed_command_needs_an_id(tmp_path: Path) -> None:
+    with OrdersByHttp(tmp_path, hmac_secret="secret") as shop:
+        stamp = str(int(time.time()))
+        signature = hmac.new(b"secret", f"{stamp}\nPOST\n/17/Place\n\n{{}}".encode(), hashlib.sha256).hexdigest()
+        status, answer = shop.post("/17/Place", {}, X_Timestamp=stamp, X_Signature=signature)
+        assert status == 400 and "a signed command needs an id" in answer["message"]
+    shop.orders.app.close()

@@ -135,8 +135,11 @@ class LocalApp:
         keys: list[bytes | None] = [user.encode() for user, _, _ in rows]
         self._log_writer.append([OutputBatch(topic, keys, values, [time_ms] * len(rows))])
 
-    def plan_epoch(self, upto: Mapping[TopicPartition, int] | None = None) -> EpochRecord:
-        """Publish the record of the next epoch: everything that is there, but no more than up to these offsets."""
+    def plan_epoch(self, upto: Mapping[TopicPartition, int] | None = None, *, after_ms: int = EPOCH_MS) -> EpochRecord:
+        """Publish the record of the next epoch: everything that is there, but no more than up to these offsets.
+
+        Its wall clock is that of the epoch before, and `after_ms`.
+        """
         epochs = Epochs(self.blobs)
         last = epochs.last_done()
         previous = epochs.record(last) if last >= 0 else None
@@ -147,9 +150,10 @@ class LocalApp:
             start = previous.ranges[place.topic][place.partition][1] if previous else 0
             end = ends[place] if upto is None else max(start, min(ends[place], upto.get(place, ends[place])))
             ranges[place.topic][place.partition] = (start, end)
-        self.clock.advance_ms(EPOCH_MS)
+        self.clock.advance_ms(after_ms)
+        now_ms = (previous.wall_clock_ms if previous else START_MS) + after_ms
         record = EpochRecord(
-            last + 1, self.checkpoint_id, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,
+            last + 1, self.checkpoint_id, self.plan.digest, now_ms, ranges, self._ids,
             previous.digest if previous else "", Program.of(self.plan, 1),
         )  # fmt: skip
         self.blobs.put_if_absent(record_name(record.epoch), record.to_bytes())

@@ -30,7 +30,8 @@ from hayase.core.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
 _END_S = 30.0
-_SIGNED_AS_A_WHOLE = ("WebhookSource", "WebhookSourceConnector")
+_SIGNED = ("WebhookSource", "WebhookSourceConnector", "CommandSource", "CommandSourceConnector")
+"""Connectors that refuse requests without a signature where they have an `hmac.secret`."""
 Json = dict[str, object]
 
 
@@ -309,17 +310,14 @@ class Herder:
     # requests that connectors take
 
     def checks_signatures(self, name: str) -> bool:
-        """Whether a connector refuses requests that are not signed as a whole (`hmac.secret` of a webhook source).
-
-        The signature of a command says nothing of the aggregate and type, which are in its path.
-        """
+        """Whether a connector refuses requests that are not signed."""
         with self._lock:
             runner = self._runners.get(name)
         if runner is None:
             return False
         props = runner.stored.props or {}
         name_of_class = props.get("connector.class", "").rpartition(".")[2]
-        return name_of_class in _SIGNED_AS_A_WHOLE and bool(props.get("hmac.secret"))
+        return name_of_class in _SIGNED and bool(props.get("hmac.secret"))
 
     # topics
 

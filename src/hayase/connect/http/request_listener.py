@@ -1,4 +1,4 @@
-"""`RequestListener`: the HTTP side of connectors that take requests: their address, size and signature."""
+"""The HTTP side of connectors that take requests: their address, size and signature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -17,16 +16,29 @@ from starlette.routing import Route
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, between, matching, non_empty
+from hayase.connect.contracts import SourceTask
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.request_body import read_body
 from hayase.core.asgi_thread import AsgiThread
 
 Handler = Callable[[Request, bytes], Awaitable[Response]]
 """Answers a request whose body and signature are in order."""
+SignedContent = Callable[[Request, str, str, bytes], bytes]
+"""What the signature covers: of a request, its path behind that of the connector, the timestamp, and the body."""
 
 
-def define_listener(definition: ConfigDef) -> ConfigDef:
-    """Add the keys of a listener to the definition of a connector; gives the definition."""
+def timestamp_and_body(request: Request, path: str, timestamp: str, body: bytes) -> bytes:
+    """The signed content of most webhooks: the timestamp, a dot and the body."""
+    return timestamp.encode() + b"." + body
+
+
+def define_listener(definition: ConfigDef, signed: str = "the timestamp, a dot and the body") -> ConfigDef:
+    """Add the keys of a listener to the definition of a connector; gives the definition.
+
+    Args:
+        definition: of the connector's own keys.
+        signed: what the signature covers, for the documentation.
+    """
     return (
         definition
         .define(
@@ -47,7 +59,7 @@ def define_listener(definition: ConfigDef) -> ConfigDef:
         )
         .define(
             "hmac.header", ConfigType.STRING, "X-Signature", non_empty, Importance.LOW,
-            "Header of the signature: the HMAC-SHA256, in hexadecimal, of the timestamp, a dot and the body.",
+            f"Header of the signature: the HMAC-SHA256, in hexadecimal, of {signed}.",
         )
         .define(
             "hmac.timestamp.header", ConfigType.STRING, "X-Timestamp", non_empty, Importance.LOW,
@@ -76,6 +88,7 @@ class RequestListener:
         routes: behind `webhook.path`, as Starlette has them; the empty one is the path itself.
         handler: called in the event loop.
         count_refused: called for a request that is refused.
+        signed: what the signature covers.
     """
 
     def __init__(
@@ -85,10 +98,12 @@ class RequestListener:
         routes: Sequence[str],
         handler: Handler,
         count_refused: Callable[[], None],
+        signed: SignedContent = timestamp_and_body,
     ) -> None:
         self._config = config
         self._handler = handler
         self._count_refused = count_refused
+        self._signed = signed
         path = config.string("webhook.path")
         paths = [path if not route else f"{path.rstrip('/')}{route}" for route in routes]
         app = Starlette(routes=[Route(each, self._receive, methods=["POST", "PUT"]) for each in paths])
@@ -114,20 +129,60 @@ class RequestListener:
         body = await read_body(request, self._config.int("body.max.bytes"))
         if body is None:
             return self.refused(413, "the body is too large")
-        if not self._is_signed(request.headers, body):
+        if not self._is_signed(request, body):
             return self.refused(401, "the signature is missing, wrong or too old")
         return await self._handler(request, body)
 
-    def _is_signed(self, headers: Headers, body: bytes) -> bool:
+    def _is_signed(self, request: Request, body: bytes) -> bool:
         secret = self._config.password("hmac.secret")
         if secret is None:
             return True
-        stamp = headers.get(self._config.string("hmac.timestamp.header"), "")
-        given = headers.get(self._config.string("hmac.header"), "").removeprefix("sha256=")
-        expected = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+        stamp = request.headers.get(self._config.string("hmac.timestamp.header"), "")
+        given = request.headers.get(self._config.string("hmac.header"), "").removeprefix("sha256=")
+        path = request.scope["path"].removeprefix(self._config.string("webhook.path").rstrip("/")) or "/"
+        expected = hmac.new(secret.encode(), self._signed(request, path, stamp, body), hashlib.sha256).hexdigest()
         tolerance_s = self._config.int("hmac.tolerance.ms") / 1000
         fresh = stamp.isdecimal() and abs(time.time() - int(stamp)) <= tolerance_s
         return fresh and hmac.compare_digest(given.encode(), expected.encode())
+
+
+class RequestTask(SourceTask):
+    """A source task that takes requests: it advertises its address, and counts what it refuses."""
+
+    _listener: RequestListener | None = None
+
+    @property
+    def listener(self) -> RequestListener:
+        """Of a task that has started."""
+        assert self._listener is not None  # start() calls listen()
+        return self._listener
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self.listener.url
+
+    def listen(
+        self,
+        config: TypedConfig,
+        routes: Sequence[str],
+        handler: Handler,
+        signed: SignedContent = timestamp_and_body,
+    ) -> None:
+        """Begin to take requests; see `RequestListener`."""
+        self._listener = RequestListener(
+            config, self.context.connector, routes, handler, lambda: self.count_as("requests-refused"), signed
+        )
+        self.context.advertise(self.url)
+
+    def count_as(self, metric: str) -> None:
+        """Count one more in a gauge of the task."""
+        self.context.metrics[metric] = self.context.metrics.get(metric, 0) + 1
+
+    def stop(self) -> None:
+        """See `Task.stop`: requests that are not answered yet get no answer, and may be repeated."""
+        if self._listener is not None:
+            self._listener.close()
 
 
 def refusal(status: int, message: str) -> JSONResponse:

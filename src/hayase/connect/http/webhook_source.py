@@ -18,7 +18,7 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, non_empty
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
 from hayase.connect.http.json_body import json_of
-from hayase.connect.http.request_listener import RequestListener, define_listener, refusal
+from hayase.connect.http.request_listener import RequestTask, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.connect.simple_connector import SimpleConnector
@@ -83,7 +83,7 @@ class _Waiting:
     answer: asyncio.Future[int]
 
 
-class WebhookSourceTask(SourceTask):
+class WebhookSourceTask(RequestTask):
     """Listens, and answers after the commit."""
 
     def start(self, props: Props) -> None:
@@ -103,15 +103,7 @@ class WebhookSourceTask(SourceTask):
             if "request" in dict(where)
         }
         self._count = len(self._known)
-        self._listener = RequestListener(
-            config, self.context.connector, [""], self._receive, lambda: self._count_as("requests-refused")
-        )
-        self.context.advertise(self.url)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return self._listener.url
+        self.listen(config, [""], self._receive)
 
     # in the event loop
 
@@ -119,7 +111,7 @@ class WebhookSourceTask(SourceTask):
         try:
             value = json_of(body)
         except ValueError as error:
-            return self._listener.refused(400, str(error))
+            return self.listener.refused(400, str(error))
         name = self._name_of(request.headers)
         with self._lock:
             if name is not None and name in self._known:
@@ -131,7 +123,7 @@ class WebhookSourceTask(SourceTask):
                 try:
                     self._queue.put_nowait(waiting)
                 except queue.Full:
-                    return self._listener.refused(429, "too many requests wait; try again later")
+                    return self.listener.refused(429, "too many requests wait; try again later")
                 if name is not None:
                     self._named[name] = answer
         timeout_s = self._config.int("answer.timeout.ms") / 1000
@@ -147,9 +139,6 @@ class WebhookSourceTask(SourceTask):
             return named
         event = headers.get("ce-id")
         return None if event is None else f"{headers.get('ce-source', '')} {event}"
-
-    def _count_as(self, metric: str) -> None:
-        self.context.metrics[metric] = self.context.metrics.get(metric, 0) + 1
 
     # in the thread of the task
 
@@ -206,13 +195,7 @@ class WebhookSourceTask(SourceTask):
                 if each.name is not None:
                     self._known[each.name] = now_ms
                     self._named.pop(each.name, None)
-        self._listener.call(lambda: _answer([each.answer for each in answered]))
-
-    def stop(self) -> None:
-        """See `Task.stop`: requests whose records are not durable get no answer, and may be repeated."""
-        listener = getattr(self, "_listener", None)
-        if listener is not None:
-            listener.close()
+        self.listener.call(lambda: _answer([each.answer for each in answered]))
 
 
 def _answer(futures: list[asyncio.Future[int]]) -> None:
