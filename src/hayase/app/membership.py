@@ -39,13 +39,19 @@ class Membership:
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._number = max((int(name.removeprefix(_FOLDER)) for name in blobs.list(_FOLDER)), default=0)
-        self.members = self._read() if self._number else {}
+        self._number, data = self._newest()
+        self.members = self._decoded(data) if self._number else {}
 
-    def _read(self) -> dict[str, Member]:
-        data = self._blobs.get(_name(self._number))
+    def _newest(self) -> tuple[int, bytes]:
+        while numbers := [int(name.removeprefix(_FOLDER)) for name in self._blobs.list(_FOLDER)]:
+            data = self._blobs.get(_name(max(numbers)))
+            if data is not None:  # else the runtime has published the next list just now
+                return max(numbers), data
+        return 0, b""
+
+    def _decoded(self, data: bytes) -> dict[str, Member]:
         try:
-            return msgspec.json.decode(data or b"", type=dict[str, Member])
+            return msgspec.json.decode(data, type=dict[str, Member])
         except msgspec.MsgspecError as error:
             raise CheckpointError(
                 "CHECKPOINT_CORRUPT",
@@ -54,7 +60,7 @@ class Membership:
             ) from error
 
     def publish(self, members: Mapping[str, Member]) -> None:
-        """Make a new list the one that counts; older lists and programs that none has are deleted."""
+        """Make a new list the one that counts; older lists are deleted."""
         if members == self.members:
             return
         number = self._number + 1
@@ -66,7 +72,10 @@ class Membership:
         for name in self._blobs.list(_FOLDER):
             if int(name.removeprefix(_FOLDER)) < number:
                 self._blobs.delete(name)
-        kept = {member.program for member in members.values()}
+
+    def forget_programs(self) -> None:
+        """Delete the programs that no topology has. Before requests are taken: they name programs that are kept."""
+        kept = {member.program for member in self.members.values()}
         for name in self._blobs.list(_PROGRAMS):
             if name.removeprefix(_PROGRAMS) not in kept:
                 self._blobs.delete(name)

@@ -492,6 +492,7 @@ class StreamsRuntime:
         lease.__enter__()
         self._lease = lease
         self._membership = Membership(self._blobs)
+        self._membership.forget_programs()
         self._recall(self._membership)
         known = settings_of_session(own.spark_properties)
         if own.metrics_port is not None:

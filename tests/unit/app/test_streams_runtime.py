@@ -173,15 +173,42 @@ def test_the_membership_is_remembered_with_programs_and_wanted_states(tmp_path: 
     assert (topology.describe(), given) == (copy().describe(), {"commit.interval.ms": 7})
 
 
-def test_programs_that_no_topology_has_any_more_are_deleted(tmp_path: Path) -> None:
+def test_programs_that_no_topology_has_any_more_are_deleted_at_a_start(tmp_path: Path) -> None:
     membership = Membership(PosixBlobs(tmp_path))
     first = membership.keep_program(copy(), {})
     membership.publish({"a": Member("shop-a", first)})
     second = membership.keep_program(copy("other"), {})
     membership.publish({"a": Member("shop-a", second)})
+    again = Membership(PosixBlobs(tmp_path))
+    again.forget_programs()
     with pytest.raises(CheckpointError, match="add the topology again"):
-        membership.program(first)
-    membership.program(second)
+        again.program(first)
+    again.program(second)
+
+
+def test_a_program_that_is_kept_for_a_request_outlasts_changes_of_other_topologies(tmp_path: Path) -> None:
+    membership = Membership(PosixBlobs(tmp_path))
+    of_request = Membership(PosixBlobs(tmp_path)).keep_program(copy("other"), {})
+    membership.publish({"a": Member("shop-a", membership.keep_program(copy(), {}))})
+    membership.program(of_request)
+
+
+def test_a_list_that_is_replaced_while_another_process_reads_it_is_read_again(tmp_path: Path) -> None:
+    runtime = Membership(PosixBlobs(tmp_path))
+    runtime.publish({"a": Member("shop-a", "x")})
+
+    class Changing(PosixBlobs):
+        """A store whose list is replaced between two calls of its reader."""
+
+        changes = 1
+
+        def get(self, name: str) -> bytes | None:
+            if self.changes:
+                self.changes -= 1
+                runtime.publish({"b": Member("shop-b", "y")})
+            return super().get(name)
+
+    assert Membership(Changing(tmp_path)).members == {"b": Member("shop-b", "y")}
 
 
 def test_two_runtimes_cannot_both_change_the_membership(tmp_path: Path) -> None:
