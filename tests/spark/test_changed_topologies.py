@@ -163,16 +163,18 @@ def without_a_topic(source: str, sink: str) -> Topology:
     return builder.build()
 
 
-def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_takes_its_place(place: Place) -> None:
+def replace_while_a_topic_is_full(place: Place) -> None:
+    """A topology behind a topic of its own is replaced by one without it, while records are on their way."""
     topics(place, "in", "out")
+    source, sink = f"{place.prefix}in", f"{place.prefix}out"
     runtime = runtime_of(place)
-    runtime.add_topology("counts", through_a_topic("in", "out"), {**OF_TOPOLOGIES, "max.records.per.epoch": 100})
+    runtime.add_topology("counts", through_a_topic(source, sink), {**OF_TOPOLOGIES, "max.records.per.epoch": 100})
     with runtime:
         runtime.start()
         place.put("in", amounts(0, 3_000))
         wait(lambda: bool(place.last("out")), runtime)
         membership = Membership(open_blobs(runtime.config.checkpoint_dir, fsync=False))
-        program = membership.keep_program(without_a_topic("in", "out"), {})
+        program = membership.keep_program(without_a_topic(source, sink), {})
         requests, alive = running_runtime(runtime.config)
         requests.ask(RuntimeRequest("replace", "counts", program), 120, alive)
         place.put("in", amounts(3_000, 3_500))
@@ -180,15 +182,38 @@ def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_
         assert runtime.topology("counts").config.max_records_per_epoch == 100
 
 
-def test_at_a_start_the_program_before_reads_what_it_has_sent_to_a_topic_that_is_gone(place: Place) -> None:
+def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_takes_its_place(place: Place) -> None:
+    replace_while_a_topic_is_full(place)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_on_kafka_too_a_topology_empties_a_topic_of_its_own_before_another_takes_its_place(kafka_place: Place) -> None:
+    replace_while_a_topic_is_full(kafka_place)
+
+
+def start_without_the_topic(place: Place) -> None:
+    """An application starts without the topic of its own that it had, with records in it."""
     topics(place, "in", "out")
+    source, sink = f"{place.prefix}in", f"{place.prefix}out"
     place.put("in", amounts(0, 30))
-    place.run(through_a_topic("in", "out"))
-    place.put(f"{place.application_id}-again-repartition", amounts(30, 50))
+    place.run(through_a_topic(source, sink))
+    own_topic = f"{place.application_id}-again-repartition".removeprefix(place.prefix)
+    place.put(own_topic, amounts(30, 50))
     place.put("in", amounts(50, 60))
-    app = place.run(without_a_topic("in", "out"))
+    app = place.run(without_a_topic(source, sink))
     assert sum(row["n"] for row in place.last("out").values()) == 60
     assert app.store("counts").get("k0").value == {"n": len(range(0, 60, 7))}
+
+
+def test_at_a_start_the_program_before_reads_what_it_has_sent_to_a_topic_that_is_gone(place: Place) -> None:
+    start_without_the_topic(place)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_on_kafka_too_the_program_before_reads_what_it_has_sent_to_a_topic_that_is_gone(kafka_place: Place) -> None:
+    start_without_the_topic(kafka_place)
 
 
 def with_stores(*names: str, unlogged: str = "") -> Topology:
