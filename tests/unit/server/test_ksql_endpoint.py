@@ -301,6 +301,15 @@ def test_rows_are_inserted_line_by_line(client: TestClient) -> None:
     assert sorted(rows(client, "SELECT * FROM s;")) == [["a", 1], ["b", 2]]
 
 
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_acknowledgements_are_one_array_for_a_client_that_takes_json(client: TestClient, count: int) -> None:
+    ksql(client, STREAM)
+    body = b"\n".join([b'{"target":"s"}', *[b'{"K":"a","V":1}'] * count])
+    response = client.post("/inserts-stream", content=body, headers={"accept": "application/json"})
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == [{"status": "ok", "seq": number} for number in range(count)]
+
+
 def test_the_first_row_that_is_wrong_ends_the_inserts(client: TestClient) -> None:
     ksql(client, STREAM)
     body = b'{"target":"s"}\n{"K":"a","V":1}\n{"K":"a","V":"x"}\n{"K":"a","V":3}\n'

@@ -1,4 +1,4 @@
-"""POST /inserts-stream: rows line by line, each acknowledged in order."""
+"""POST /inserts-stream: rows line by line, each acknowledged in order, on a line of its own or as one array."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, BODY_TOO_LARGE, RequestError
 from hayase.server.http.access import require_role
+from hayase.server.http.encodings.accepted import accepted
+from hayase.server.http.encodings.encodings import DELIMITED, JSON
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.json_inserts import RowInserts
 from hayase.server.security.users import Role
 
-DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+_OFFERED = (DELIMITED, JSON)
 
 
 class _Target(msgspec.Struct):
@@ -42,7 +44,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             inserts = await asyncio.to_thread(RowInserts, context, target)
         except Exception as error:
             return error_response(error)
-        return _Acknowledgements(lines, inserts)
+        return _Acknowledgements(lines, inserts, accepted(request.headers.get("accept", ""), _OFFERED))
 
     return [Route("/inserts-stream", inserts_stream, methods=["POST"])]
 
@@ -51,33 +53,43 @@ class _Acknowledgements:
     """Sends a line for each row while rows still come.
 
     starlette's own streaming response reads the request too, to see that the client has gone, and would take rows away.
+
+    Args:
+        lines: of the request, behind the first one.
+        inserts: takes the rows.
+        media_type: of the answer; in JSON the lines are elements of an array.
     """
 
-    def __init__(self, lines: AsyncIterator[bytes], inserts: RowInserts) -> None:
+    def __init__(self, lines: AsyncIterator[bytes], inserts: RowInserts, media_type: str) -> None:
         self._lines = lines
         self._inserts = inserts
+        self._media_type = media_type
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", DELIMITED.encode())]
+        headers = [(b"content-type", self._media_type.encode())]
+        is_array = self._media_type == JSON
+        before = b"[" if is_array else b""
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for line in _acknowledged(self._lines, self._inserts):
+        async for acknowledgement in _acknowledged(self._lines, self._inserts):
+            line = before + msgspec.json.encode(acknowledgement) + b"\n"
             await send({"type": "http.response.body", "body": line, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            before = b"," if is_array else b""
+        end = {b"": b"", b",": b"]\n", b"[": b"[]\n"}[before]
+        await send({"type": "http.response.body", "body": end, "more_body": False})
 
 
-async def _acknowledged(lines: AsyncIterator[bytes], inserts: RowInserts) -> AsyncIterator[bytes]:
-    """A line for each row; the first error is the last one."""
+async def _acknowledged(lines: AsyncIterator[bytes], inserts: RowInserts) -> AsyncIterator[dict[str, object]]:
+    """What is answered for each row; the first error is the last one."""
     sequence = 0
     try:
         async for line in lines:
             await asyncio.to_thread(inserts.insert, line)
-            yield msgspec.json.encode({"status": "ok", "seq": sequence}) + b"\n"
+            yield {"status": "ok", "seq": sequence}
             sequence += 1
     except ClientDisconnect:
         return
     except Exception as error:
-        answer = error_answer(error)[1]
-        yield msgspec.json.encode({**answer, "status": "error", "seq": sequence}) + b"\n"
+        yield {**error_answer(error)[1], "status": "error", "seq": sequence}
 
 
 async def _lines(request: Request, limit: int) -> AsyncIterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hayase.server.http.encodings.encodings import RowEncoding
+from hayase.server.http.encodings.encodings import DELIMITED, RowEncoding
 from hayase.server.row_streams import ReadyRows
 from hayase.server.rows import RowBatch, RowStream
 
@@ -47,7 +47,7 @@ class RowsResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send everything, unless the client goes before."""
-        sending = asyncio.ensure_future(self._send(send))
+        sending = asyncio.ensure_future(self._send(send, by_line=self._is_sent_by_line(scope)))
         watching = asyncio.ensure_future(_until_gone(receive))
         try:
             await asyncio.wait({sending, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -61,7 +61,14 @@ class RowsResponse:
             await asyncio.gather(sending, watching, return_exceptions=True)
             await self._stream.close()
 
-    async def _send(self, send: Send) -> None:
+    def _is_sent_by_line(self, scope: Scope) -> bool:
+        """Whether each row is a message of its own: a frame of HTTP/2, which some clients take for a row, as ksqlDB's.
+
+        Scans of tables, which have many rows at once, are read as a whole by these clients.
+        """
+        return scope["http_version"] == "2" and self._media_type == DELIMITED and self._stream.header.has_end
+
+    async def _send(self, send: Send, *, by_line: bool) -> None:
         headers = [(b"content-type", self._media_type.encode()), (b"cache-control", b"no-cache")]
         epoch = self._stream.header.epoch
         if epoch is not None:
@@ -70,8 +77,8 @@ class RowsResponse:
         await send({"type": "http.response.body", "body": self._encoding.head(), "more_body": True})
         async for batch in with_pauses(aiter(self._stream), self._keep_alive_s):
             body = self._encoding.keep_alive() if batch is None else self._encoding.batch(batch)
-            if body:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+            for part in body.splitlines(keepends=True) if by_line else (body,) if body else ():
+                await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": self._encoding.tail(), "more_body": False})
 
 
