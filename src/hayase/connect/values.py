@@ -138,8 +138,11 @@ def _text(schema: ConnectSchema | None, value: object, *, embedded: bool) -> str
 
 def _entries(schema: ConnectSchema | None, value: Mapping[object, object]) -> list[str]:
     if schema is not None and schema.type is SchemaType.STRUCT:
-        given = ((field.name, field.schema, value.get(field.name)) for field in schema.fields)
-        return [f'"{name}":{_text(inner, each, embedded=True)}' for name, inner, each in given]
+        given = ((name, inner, value.get(name)) for name, _, inner in schema.fields)
+        return [
+            f'"{name}":{_text(inner, inner.default if each is None else each, embedded=True)}'
+            for name, inner, each in given
+        ]
     keys = None if schema is None else schema.key_schema
     values = None if schema is None else schema.value_schema
     return [f"{_text(keys, name, embedded=True)}:{_text(values, each, embedded=True)}" for name, each in value.items()]

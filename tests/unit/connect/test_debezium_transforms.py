@@ -58,13 +58,13 @@ class TestExtractNewRecordState:
     def test_the_row_becomes_the_value(self) -> None:
         out = unwrap().apply(CREATE)
         assert out is not None
-        assert (out.value, out.value_schema) == ({"id": 1, "name": "Ada"}, USER.as_optional())
+        assert (out.value, out.value_schema) == ({"id": 1, "name": "Ada"}, USER)
 
     @pytest.mark.parametrize(
         ("mode", "of_delete", "keeps_tombstone"),
         [
             ("drop", None, False),
-            ("tombstone", None, True),
+            ("tombstone", None, False),
             ("rewrite", {"id": 1, "name": "Ada", "__deleted": "true"}, False),
             ("rewrite-with-tombstone", {"id": 1, "name": "Ada", "__deleted": "true"}, True),
         ],

@@ -133,7 +133,7 @@ class JsonConverter(Converter, HeaderConverter):
             if self._content is not None:
                 return self._value(self._content, data)
             if not self.schemas_enable:
-                return SchemaAndValue(None, self._decode(data))
+                return SchemaAndValue(None, self._decode(data)) if data else NO_VALUE
             envelope = self._envelope(data)
         except msgspec.ValidationError as error:
             raise DataError("INVALID_JSON", _ENVELOPE) from error

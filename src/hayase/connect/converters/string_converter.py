@@ -57,7 +57,7 @@ class StringConverter(Converter, HeaderConverter):
         if value is None:
             return None
         try:
-            return plain_text(value).encode(self._encoding, "replace")
+            return plain_text(value, schema).encode(self._encoding, "replace")
         except ValueError as error:
             message = f"Failed to serialize to a string: {error}"
             raise DataError("INVALID_VALUE", message, topic=topic) from error

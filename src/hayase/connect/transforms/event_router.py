@@ -153,7 +153,7 @@ class EventRouter(ConfiguredTransform):
         if self._expand and isinstance(value, str):
             value_schema, value = _expanded(value, value_schema)
         headers = [*record.headers, ConnectHeader("id", event_id, id_schema)]
-        partition = record.kafka_partition
+        partition: int | None = None  # the event's key decides, not the row's
         wrapped: dict[str, tuple[ConnectSchema, object]] = {}
         for placement in self._placements:
             found = schema.field(placement.field)
@@ -171,7 +171,9 @@ class EventRouter(ConfiguredTransform):
         is_empty = value is None or value == ""
         if wrapped and value_schema is not None:
             fields = {"payload": value_schema, **{name: each for name, (each, _) in wrapped.items()}}
-            value_schema = struct_schema(fields)
+            # Rows of one table may become values of several schemas, one for each topic.
+            name = None if schema.name is None else f"{schema.name.removesuffix('.Value')}.{row.get(self._route)}.Value"
+            value_schema = struct_schema(fields, name=name)
             value = {"payload": value, **{name: each for name, (_, each) in wrapped.items()}}
         if is_empty and self._tombstones:
             value_schema, value = None, None
@@ -218,12 +220,17 @@ def _expanded(text: str, schema: ConnectSchema | None) -> tuple[ConnectSchema | 
         return schema, text
     if not isinstance(value, (dict, list)):
         return schema, text
-    inferred = _inferred(value)
+    inferred = _inferred(value, "payload")
     return (schema, text) if inferred is None else (inferred, value)
 
 
-def _inferred(value: object) -> ConnectSchema | None:
-    """The schema of a JSON value; `None` for null and the empty array, whose fields are left out."""
+def _inferred(value: object, path: str) -> ConnectSchema | None:
+    """The schema of a JSON value; `None` for null and the empty array, whose fields are left out.
+
+    Args:
+        value: in which fields without schema are left out.
+        path: where it is; names the schema of an object.
+    """
     if isinstance(value, bool):
         return OPTIONAL_BOOLEAN_SCHEMA
     if isinstance(value, int):
@@ -233,17 +240,17 @@ def _inferred(value: object) -> ConnectSchema | None:
     if isinstance(value, str):
         return OPTIONAL_STRING_SCHEMA
     if isinstance(value, list):
-        elements = [found for each in value if (found := _inferred(each)) is not None]
+        elements = [found for each in value if (found := _inferred(each, path)) is not None]
         if not elements or any(each.type is not elements[0].type for each in elements):
             return None
         return array_schema(elements[0], optional=True)
     if isinstance(value, dict):
         fields = {}
         for name in list(value):
-            found = _inferred(value[name])
+            found = _inferred(value[name], f"{path}.{name}")
             if found is None:
                 del value[name]
             else:
                 fields[name] = found
-        return struct_schema(fields, optional=True)
+        return struct_schema(fields, name=path, optional=True)
     return None

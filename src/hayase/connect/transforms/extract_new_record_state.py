@@ -9,7 +9,7 @@ from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import one_of
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectHeader, ConnectRecord
-from hayase.connect.schema import OPTIONAL_STRING_SCHEMA, ConnectSchema
+from hayase.connect.schema import OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, ConnectSchema
 from hayase.connect.transforms.base import ConfiguredTransform, copied_basics, with_replace_null
 from hayase.connect.transforms.debezium_envelope import FieldReference, envelope_of
 
@@ -31,9 +31,10 @@ class ExtractNewRecordState(ConfiguredTransform):
             "tombstone",
             one_of(*_MODES),
             Importance.MEDIUM,
-            "What becomes of deletes and tombstones. drop: both go. tombstone: tombstones stay. rewrite: deletes "
-            "become the old row with __deleted=true, tombstones go. rewrite-with-tombstone: as rewrite, tombstones "
-            "stay. delete-to-tombstone: deletes become tombstones, tombstones go.",
+            "What becomes of deletes and tombstones. drop: both go. delete-to-tombstone: deletes become tombstones, "
+            "tombstones go. tombstone: as before, but null has the schema of the row, which converters write. "
+            "rewrite: deletes become the old row with __deleted=true, tombstones go. rewrite-with-tombstone: as "
+            "rewrite, tombstones stay.",
         )
         .define("add.fields", ConfigType.LIST, [], None, Importance.LOW, "Fields of the envelope to add to the row.")
         .define(
@@ -63,7 +64,7 @@ class ExtractNewRecordState(ConfiguredTransform):
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record with the row as its value."""
         if record.value is None:
-            return record if self._mode in ("tombstone", "rewrite-with-tombstone") else None
+            return self._kept_tombstone(record)
         envelope, schema = envelope_of(record), record.value_schema
         if envelope is None or schema is None:
             return record
@@ -71,22 +72,29 @@ class ExtractNewRecordState(ConfiguredTransform):
             return None
         deleted = envelope.get("after") is None
         row = envelope.get("before" if deleted else "after")
-        if deleted and self._mode in ("drop", "tombstone"):
+        if deleted and self._mode == "drop":
             return None
         headers = self._with_headers(record, schema, envelope)
         topic = self._topic(record, row)
-        if deleted and self._mode == "delete-to-tombstone":
-            return msgspec.structs.replace(record, topic=topic, value_schema=None, value=None, headers=headers)
+        if deleted and not self._rewrites:
+            after = schema.field("after") if self._mode == "tombstone" else None
+            null_schema = None if after is None else after.schema
+            return msgspec.structs.replace(record, topic=topic, value_schema=null_schema, value=None, headers=headers)
         if not isinstance(row, dict):
             return None
         value = row
         if self._fields or self._rewrites:
-            value = {**row, **{each.name: each.value(envelope) for each in self._fields}}
-            if self._rewrites:
-                value[_DELETED] = "true" if deleted else "false"
+            mark = {_DELETED: "true" if deleted else "false"} if self._rewrites else {}
+            value = {**row, **mark, **{each.name: each.value(envelope) for each in self._fields}}
         return msgspec.structs.replace(
             record, topic=topic, value_schema=self._schema(schema), value=value, headers=headers
         )
+
+    def _kept_tombstone(self, record: ConnectRecord) -> ConnectRecord | None:
+        if self._mode != "rewrite-with-tombstone":
+            return None
+        op = [ConnectHeader(each.name, "d", STRING_SCHEMA) for each in self._headers if each.field == "op"]
+        return msgspec.structs.replace(record, headers=(*record.headers, *op)) if op else record
 
     def _with_headers(
         self, record: ConnectRecord, schema: ConnectSchema, envelope: dict[str, object]
@@ -98,6 +106,8 @@ class ExtractNewRecordState(ConfiguredTransform):
         if not self._route:
             return record.topic
         topic = row.get(self._route) if isinstance(row, dict) else None
+        if not topic:
+            return record.topic
         if not isinstance(topic, str):
             raise DataError("INVALID_VALUE", f"route.by.field names {self._route!r}, which is no text in the record")
         return topic
@@ -110,17 +120,15 @@ class ExtractNewRecordState(ConfiguredTransform):
         after = envelope.field("after")
         if after is None:
             raise DataError("INVALID_SCHEMA", "the envelope has no field after")
-        made = after.schema
-        if self._fields or self._rewrites:
-            fields = {each.name: each.schema for each in made.fields}
-            for reference in self._fields:
-                schema = reference.schema(envelope)
-                if schema is None:
-                    raise DataError("UNKNOWN_FIELD", f"Unable to find field {reference.field} in the envelope")
-                fields[reference.name] = schema
-            if self._rewrites:
-                fields[_DELETED] = OPTIONAL_STRING_SCHEMA
-            made = copied_basics(made, fields)
+        fields = {each.name: each.schema for each in after.schema.fields}
+        if self._rewrites:
+            fields[_DELETED] = OPTIONAL_STRING_SCHEMA
+        for reference in self._fields:
+            schema = reference.schema(envelope)
+            if schema is None:
+                raise DataError("UNKNOWN_FIELD", f"Unable to find field {reference.field} in the envelope")
+            fields[reference.name] = schema
+        made = copied_basics(after.schema, fields)
         if len(self._schemas) > 256:
             self._schemas.clear()
         self._schemas[id(envelope)] = (envelope, made)

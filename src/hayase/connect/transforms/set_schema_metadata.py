@@ -8,7 +8,7 @@ from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectRecord
-from hayase.connect.schema import ConnectSchema
+from hayase.connect.schema import ConnectSchema, SchemaType
 from hayase.connect.transforms.base import FieldTransform, SchemaCache, with_replace_null
 from hayase.core.errors import ConfigError
 
@@ -44,8 +44,11 @@ class SetSchemaMetadata(FieldTransform):
         raise DataError("INVALID_VALUE", f"Schema required for [{self.purpose}]")
 
     def with_schema(self, record: ConnectRecord, schema: ConnectSchema) -> ConnectRecord:
-        """The same value under the renamed schema."""
-        return self.changed(record, self._schemas.get(schema), self.value_of(record))
+        """The same value under the renamed schema; fields that are null become their defaults, as configured."""
+        value = self.value_of(record)
+        if isinstance(value, dict) and schema.type is SchemaType.STRUCT:
+            value = {field.name: self.struct_field(value, field.name, field.schema) for field in schema.fields}
+        return self.changed(record, self._schemas.get(schema), value)
 
 
 class SetSchemaMetadataKey(SetSchemaMetadata):
