@@ -3,64 +3,47 @@
 `hayase run examples/shop/orders.py` runs this service; the others run beside it. `hayase demo --shop` runs all of them.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
-from shop_messages import (
-    PARCEL,
-    PAYMENT,
-    STOCK,
-    Accept,
-    Cancel,
-    Captured,
-    Charge,
-    Close,
-    Finish,
-    PaymentRefused,
-    Place,
-    Refund,
-    Release,
-    Reserve,
-    Ship,
-)
+from msgspec import Struct
+from shop_messages import PARCEL, PAYMENT, STOCK, Captured, Charge, PaymentRefused, Refund, Release, Reserve, Ship
 
-from hayase import StreamsBuilder
-from hayase.patterns import (
-    AggregateCommand,
-    AggregateState,
-    CancelSaga,
-    Deadline,
-    Decider,
-    EventSourced,
-    Rejected,
-    Saga,
-    Step,
-    deadline,
-)
+from hayase.patterns import AggregateState, CancelSaga, Decider, EventSourced, Reactions, Rejected, Saga, Step, deadline
 
 
-@dataclass
-class Placed:
-    """The customer wants something."""
+class Place(Struct):
+    item: str
+    quantity: int
+    cents: int
+    card: str
+    address: str
 
-    wish: Place
 
-
-@dataclass
-class CancelAsked:
-    """The customer does not want it any more, if that is still possible."""
-
+class Cancel(Struct):
     reason: str
 
 
-@dataclass
-class Cancelled:
-    """Nothing of it is left."""
+class Accept(Struct): ...  # the checkout begins
 
 
-@dataclass
-class Shipped:
-    """It is paid and on its way."""
+class Close(Struct): ...  # the checkout has been taken back
+
+
+class Finish(Struct): ...  # the parcel is on its way
+
+
+class Placed(Struct):
+    wish: Place
+
+
+class CancelAsked(Struct):
+    reason: str
+
+
+class Cancelled(Struct): ...
+
+
+class Shipped(Struct): ...
 
 
 Event = Placed | CancelAsked | Cancelled | Shipped
@@ -99,48 +82,38 @@ checkout = Saga(
     "checkout",
     Place,  # its data; its id is that of the order
     [
-        Step(  # its undo is the last of all: when the order is cancelled nothing is left of it
-            name="accept",
-            to=order,
-            action=lambda saga: order.command(saga.id, Accept()),
-            undo=lambda saga: order.command(saga.id, Close()),
-        ),
+        # The undo of the first step is the last of all: when the order is cancelled nothing is left of it.
+        Step(name="accept", to=order, action=lambda saga: Accept(), undo=lambda saga: Close()),
         Step(
             name="reserve",
             to=STOCK,
-            action=lambda saga: STOCK.command(saga.data.item, Reserve(saga.id, saga.data.quantity)),
-            undo=lambda saga: STOCK.command(saga.data.item, Release(saga.id)),
+            aggregate_id=lambda saga: saga.data.item,
+            action=lambda saga: Reserve(saga.id, saga.data.quantity),
+            undo=lambda saga: Release(saga.id),
         ),
         Step(
             name="pay",
             to=PAYMENT,
-            action=lambda saga: PAYMENT.command(saga.id, Charge(saga.data.cents, saga.data.card)),
-            undo=lambda saga: PAYMENT.command(saga.id, Refund()),
+            action=lambda saga: Charge(saga.data.cents, saga.data.card),
+            undo=lambda saga: Refund(),
             success=[Captured],
             refusal=[PaymentRefused],
         ),
-        Step(
-            name="ship",
-            to=PARCEL,
-            action=lambda saga: PARCEL.command(saga.id, Ship(saga.data.item, saga.data.address)),
-            pivot=True,
-        ),
-        Step(name="finish", to=order, action=lambda saga: order.command(saga.id, Finish())),
+        Step(name="ship", to=PARCEL, action=lambda saga: Ship(saga.data.item, saga.data.address), pivot=True),
+        Step(name="finish", to=order, action=lambda saga: Finish()),
     ],
 )
 
 
 @order.on(Placed)
-def check_out(event: Placed, own: AggregateState[str | None]) -> list[AggregateCommand | Deadline]:
+def check_out(event: Placed, own: AggregateState[str | None]) -> Reactions:
     too_late = order.command(own.id, Cancel("it takes too long"))
     return [checkout.start(own.id, event.wish), deadline(timedelta(minutes=30), too_late)]
 
 
 @order.on(CancelAsked)
-def take_back(event: CancelAsked, own: AggregateState[str | None]) -> AggregateCommand:
+def take_back(event: CancelAsked, own: AggregateState[str | None]) -> Reactions:
     return checkout.command(own.id, CancelSaga(event.reason))
 
 
-topology = StreamsBuilder()
-order.add_to(topology)
-checkout.add_to(topology)
+topology = order.topology(checkout)

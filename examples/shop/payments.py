@@ -1,11 +1,13 @@
 """Payments: one for each order."""
 
-from shop_messages import Captured, Charge, PaymentRefused, Refund, Refunded
+from msgspec import Struct
+from shop_messages import Captured, Charge, PaymentRefused, Refund
 
-from hayase import StreamsBuilder
 from hayase.patterns import Decider, EventSourced
 
-REFUSED_CARDS = {"expired", "stolen"}
+
+class Refunded(Struct):
+    cents: int
 
 
 Event = Captured | PaymentRefused | Refunded
@@ -13,9 +15,9 @@ Event = Captured | PaymentRefused | Refunded
 
 def decide(command: Charge | Refund, paid: int) -> list[Event]:
     match command:
-        case Charge(cents, card):
-            if card in REFUSED_CARDS:
-                return [PaymentRefused(f"the card is {card}")]
+        case Charge(_, "expired" | "stolen" as card):
+            return [PaymentRefused(f"the card is {card}")]
+        case Charge(cents):
             return [] if paid else [Captured(cents)]
         case Refund():
             return [Refunded(paid)] if paid else []
@@ -31,5 +33,4 @@ def evolve(paid: int, event: Event) -> int:
 
 
 payment = EventSourced("payment", Decider(0, decide, evolve), refusals=[PaymentRefused])
-topology = StreamsBuilder()
-payment.add_to(topology)
+topology = payment.topology()

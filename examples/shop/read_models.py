@@ -1,25 +1,20 @@
 """What the shop shows: rows of a database that follow the events of orders and of the stock.
 
-`hayase read-models run examples/shop/read_models.py` fills them. `SHOP_DATABASE` says where: a URL of PostgreSQL, or a
-file of SQLite.
+`hayase read-models run examples/shop/read_models.py` fills `SHOP_DATABASE`: a URL of PostgreSQL, or a file of SQLite.
 """
 
 import os
-from dataclasses import dataclass
 
+from msgspec import Struct
 from orders import Cancelled, Placed, Shipped, order, topology
 from stock import Released, Reserved, Sold, stock
 
 from hayase.patterns import Delete, PostgresTable, ReadModel, RecordedEvent, SqliteTable, Upsert
 
-DATABASE = os.environ.get("SHOP_DATABASE", "shop.db")
 __all__ = ["models", "topology"]  # the program that the read models belong to
 
 
-@dataclass
-class OrderRow:
-    """How far an order is."""
-
+class OrderRow(Struct):
     order_id: str
     item: str | None
     quantity: int = 0
@@ -27,10 +22,7 @@ class OrderRow:
     state: str | None = None
 
 
-@dataclass
-class GoodsRow:
-    """What is reserved for an order, or sold."""
-
+class GoodsRow(Struct):
     order_id: str
     item: str | None
     quantity: int = 0
@@ -59,12 +51,9 @@ def goods_row(recorded: RecordedEvent) -> GoodsRow | Upsert | Delete | None:
     return None
 
 
-def table(row: type) -> PostgresTable | SqliteTable:
-    kind = PostgresTable if DATABASE.startswith("postgresql:") else SqliteTable
-    return kind(row, "order_id", DATABASE)
-
-
+DATABASE = os.environ.get("SHOP_DATABASE", "shop.db")
+Table = PostgresTable if DATABASE.startswith("postgresql:") else SqliteTable
 models = [
-    ReadModel("orders", order, order_row, table(OrderRow)),
-    ReadModel("goods", stock, goods_row, table(GoodsRow)),
+    ReadModel("orders", order, order_row, Table(OrderRow, "order_id", DATABASE)),
+    ReadModel("goods", stock, goods_row, Table(GoodsRow, "order_id", DATABASE)),
 ]

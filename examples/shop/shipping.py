@@ -1,17 +1,12 @@
 """Shipping: one parcel for each order."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from shop_messages import STOCK, Ship, Take
 
-from hayase import StreamsBuilder
-from hayase.patterns import AggregateCommand, AggregateState, Decider, EventSourced, Rejected
+from hayase.patterns import AggregateState, Decider, EventSourced, Reactions, Rejected
 
 
-@dataclass
-class Dispatched:
-    """The parcel has left the house."""
-
+class Dispatched(Struct):
     item: str
 
 
@@ -29,9 +24,8 @@ parcel = EventSourced("parcel", Decider(False, decide, evolve))
 
 
 @parcel.on(Dispatched)
-def take(event: Dispatched, own: AggregateState[bool]) -> AggregateCommand:
+def take(event: Dispatched, own: AggregateState[bool]) -> Reactions:
     return STOCK.command(event.item, Take(own.id))
 
 
-topology = StreamsBuilder()
-parcel.add_to(topology)
+topology = parcel.topology()

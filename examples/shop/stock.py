@@ -1,50 +1,37 @@
 """The stock: what is left of each item, and what is reserved."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct
+from shop_messages import Release, Reserve, Take
 
-from shop_messages import Release, Reserve, Restock, Take
-
-from hayase import StreamsBuilder
 from hayase.patterns import Decider, EventSourced, Rejected
 
 
-@dataclass
-class Restocked:
-    """More of it came."""
-
+class Restock(Struct):
     quantity: int
 
 
-@dataclass
-class Reserved:
-    """Some of it is kept for an order."""
+class Restocked(Struct):
+    quantity: int
 
+
+class Reserved(Struct):
     order: str
     quantity: int
 
 
-@dataclass
-class Released:
-    """It is free again."""
-
+class Released(Struct):
     order: str
     quantity: int
 
 
-@dataclass
-class Sold:
-    """It has left the house."""
-
+class Sold(Struct):
     order: str
     quantity: int
 
 
-@dataclass
-class Shelf:
-    """The stock of one item."""
-
+class Shelf(Struct):
     left: int = 0
-    reserved: dict[str, int] = field(default_factory=dict)
+    reserved: dict[str, int] = {}
 
 
 Event = Restocked | Reserved | Released | Sold
@@ -75,5 +62,4 @@ def evolve(shelf: Shelf, event: Event) -> Shelf:
 
 
 stock = EventSourced("stock", Decider(Shelf(), decide, evolve))
-topology = StreamsBuilder()
-stock.add_to(topology)
+topology = stock.topology()

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from tests.crash.app_under_test import Spec, main
 
-from hayase import StreamsBuilder, Topology
+from hayase import Topology
 from hayase.cli.load import load_file
 from hayase.patterns import PatternsApp
 
@@ -24,12 +24,10 @@ def services() -> dict[str, ModuleType]:
 
 def build(_: Spec) -> Topology:
     """All aggregates, and the saga."""
-    found, builder = services(), StreamsBuilder()
-    orders = found["orders"]
-    for part in (orders.order, orders.checkout, found["stock"].stock, found["payments"].payment):
-        part.add_to(builder)
-    found["shipping"].parcel.add_to(builder)
-    return builder.build()
+    found = services()
+    others = found["stock"].stock, found["payments"].payment, found["shipping"].parcel, found["orders"].checkout
+    topology: Topology = found["orders"].order.topology(*others)
+    return topology
 
 
 if __name__ == "__main__":

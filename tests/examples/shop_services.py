@@ -16,13 +16,19 @@ import msgspec
 from hayase.cli.demo import shop_proof as proof
 from hayase.cli.demo.shop_customers import Wish
 from hayase.cli.load import load_file
+from hayase.patterns import EventSourced
 from hayase.patterns.command_reading import command_headers
-from hayase.patterns.reactions import CommandTarget
+from hayase.patterns.reactions import AggregateCommand
 from hayase.testing import TopologyTestDriver
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "shop"
 SERVICES = {name: load_file(FOLDER / f"{name}.py") for name in ("orders", "stock", "payments", "shipping")}
 messages = sys.modules["shop_messages"]
+
+
+def wished(aggregate: EventSourced[Any, Any, Any], wish: Wish) -> AggregateCommand:
+    """The command of a customer or the supplier."""
+    return aggregate.command(wish.key, aggregate.command_types.types[wish.type](**wish.fields))
 
 
 class Shop:
@@ -35,16 +41,13 @@ class Shop:
         self._sent = 0
         self.facts: list[Any] = []
 
-    def send(self, target: CommandTarget[Any], key: str, command: object) -> None:
-        made = target.command(key, command)
+    def ask(self, aggregate: EventSourced[Any, Any, Any], wish: Wish) -> None:
+        """Send what a customer or the supplier wishes."""
+        made = wished(aggregate, wish)
         self._sent += 1
         headers = command_headers(made, f"c{self._sent}", "/customers", 0, {})
-        self._drivers_reading(made.topic)[0].pipe(made.topic, key.encode(), made.data, 0, headers)
+        self._drivers_reading(made.topic)[0].pipe(made.topic, wish.key.encode(), made.data, 0, headers)
         self._collect()
-
-    def ask(self, target: CommandTarget[Any], wish: Wish) -> None:
-        """Send what a customer or the supplier wishes."""
-        self.send(target, wish.key, getattr(messages, wish.type)(**wish.fields))
 
     def _drivers_reading(self, topic: str) -> list[TopologyTestDriver]:
         return [driver for driver in self._drivers.values() if driver._reads(topic)]

@@ -24,7 +24,7 @@ def service(postgres_server: PostgresServer, database: str, monkeypatch: pytest.
 
 def ask(service: ModuleType, kind: str, command_id: str, body: dict[str, object], **more: str) -> None:
     event = {"subject": "17", "type": kind, "id": command_id, "correlationid": "visit", **more}
-    service.settle(event, json.dumps(body).encode(), 1)
+    service.settle({f"ce-{name}": value for name, value in event.items()}, json.dumps(body).encode())
 
 
 def charge(service: ModuleType, command_id: str, card: str = "good") -> None:
@@ -37,7 +37,8 @@ def rows(server: PostgresServer, database: str, sql: str) -> list[tuple[object, 
 
 
 def replies(server: PostgresServer, database: str) -> dict[object, tuple[str, int]]:
-    found = {key: json.loads(str(text)) for key, text in rows(server, database, "SELECT * FROM replies")}
+    sql = "SELECT command_id, reply FROM command_inbox"
+    found = {key: json.loads(str(text)) for key, text in rows(server, database, sql)}
     return {key: (reply["status"], reply.get("events", 0)) for key, reply in found.items()}
 
 
@@ -48,10 +49,12 @@ def test_a_repeated_command_counts_once_and_keeps_its_reply(
         charge(service, "c1")
     charge(service, "c2", card="stolen")
     assert rows(postgres_server, database, "SELECT * FROM payments") == [("17", 500)]
+    kept = replies(postgres_server, database)
+    assert kept == {"c1": ("accepted", 1), "c2": ("accepted", 1)}
     ask(service, "Refund", "u1", {}, undoes="c1")
-    charge(service, "c1")
+    charge(service, "c1")  # it was undone
     assert rows(postgres_server, database, "SELECT * FROM payments") == [("17", 0)]
-    assert replies(postgres_server, database) == {"c1": ("accepted", 1), "c2": ("accepted", 1), "u1": ("accepted", 1)}
+    assert replies(postgres_server, database) == {"c1": ("rejected", 0), "c2": ("accepted", 1), "u1": ("accepted", 1)}
 
 
 def test_an_action_that_comes_after_its_undo_is_refused(

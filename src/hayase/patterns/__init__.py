@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hayase.patterns import outbox as outbox
     from hayase.patterns.app import PatternsApp as PatternsApp
+    from hayase.patterns.command_inbox import CommandInbox as CommandInbox
     from hayase.patterns.commands import CommandClient as CommandClient
     from hayase.patterns.commands import CommandOutcomeUnknownError as CommandOutcomeUnknownError
     from hayase.patterns.decider import Decider as Decider
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hayase.patterns.reactions import AggregateCommand as AggregateCommand
     from hayase.patterns.reactions import CommandTarget as CommandTarget
     from hayase.patterns.reactions import Deadline as Deadline
+    from hayase.patterns.reactions import Reactions as Reactions
     from hayase.patterns.reactions import deadline as deadline
     from hayase.patterns.read_models.read_model import ReadModel as ReadModel
     from hayase.patterns.read_models.read_model import ReadModelBehindError as ReadModelBehindError
@@ -53,6 +55,7 @@ _MODULE_OF = {
     "AggregateState": "state_rows",
     "CancelSaga": "saga.saga",
     "CommandClient": "commands",
+    "CommandInbox": "command_inbox",
     "CommandOutcomeUnknownError": "commands",
     "CommandTarget": "reactions",
     "Deadline": "reactions",
@@ -74,6 +77,7 @@ _MODULE_OF = {
     "ErasureStatus": "subject_keys",
     "Personal": "personal_data",
     "SubjectKeys": "subject_keys",
+    "Reactions": "reactions",
     "ReadModelTestCase": "read_models.test_case",
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",

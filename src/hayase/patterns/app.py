@@ -56,11 +56,7 @@ class PatternsApp(StreamsApp):
         partitions: int = 4,
         read_models: Sequence[ReadModel] = (),
     ) -> None:
-        if isinstance(topology, EventSourced):
-            builder = StreamsBuilder()
-            topology.add_to(builder)
-            topology = builder
-        topology = topology_of(topology)
+        topology = topology.topology() if isinstance(topology, EventSourced) else topology_of(topology)
         self.aggregates = aggregates_of(topology)
         self.sagas = sagas_of(topology)
         self._partitions = partitions

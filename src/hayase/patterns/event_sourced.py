@@ -30,8 +30,10 @@ from hayase.patterns.type_names import TypeNames, hints_of, type_sequence
 from hayase.processor.handlers import HandlerAnswer
 from hayase.processor.timestamps import wall_clock_timestamp
 from hayase.serde import Serdes
+from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
+    from hayase.patterns.saga.saga import Saga
     from hayase.patterns.subject_keys import SubjectKeys
 
 E_contra = TypeVar("E_contra", contravariant=True)
@@ -95,8 +97,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
 
     Example:
         >>> order = EventSourced("order", Decider(None, decide, evolve))  # doctest: +SKIP
-        >>> builder = StreamsBuilder()  # doctest: +SKIP
-        >>> order.add_to(builder)  # doctest: +SKIP
+        >>> topology = order.topology()  # doctest: +SKIP
     """
 
     def __init__(
@@ -216,6 +217,17 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
             lambda key, value, context: value.topic, Produced.with_(raw, OutgoingSerde(), name=f"{name}-reactions-sink")
         )
         self._events(builder).process_values(IndexSupplier(self), name=f"{name}-event-index")
+
+    def topology(self, *others: EventSourced[Any, Any, Any] | Saga[Any]) -> Topology:
+        """The topology of this aggregate, and of others and sagas that run in the same application.
+
+        Raises:
+            TopologyError: as `add_to`, and what building a topology raises.
+        """
+        builder = StreamsBuilder()
+        for each in (self, *others):
+            each.add_to(builder)
+        return builder.build()
 
     def events(self, builder: StreamsBuilder) -> KStream[str, RecordedEvent[Any]]:
         """The events as a stream of the topology, by aggregate id: for tables and joins of the DSL, one epoch later."""

@@ -86,7 +86,7 @@ def relations_of(*topologies: Topology) -> Relations:
             for kind, function in (("action", step.action), ("undo", step.undo)):
                 if function is None:
                     continue
-                named = {target.name: commands for target, commands in sent_commands(function).commands}
+                named = {target.name: commands for target, commands in sent_commands(function, step.to).commands}
                 commands = named.get(step.to.name, ())
                 found.sendings.append(Sending(saga.name, step.name, _name_of(function), step.to, commands, False, kind))
     return found

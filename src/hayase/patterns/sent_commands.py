@@ -30,14 +30,18 @@ class SentCommands:
     later: bool
 
 
-def sent_commands(function: Callable[..., object]) -> SentCommands:
+def sent_commands(function: Callable[..., object], to: CommandTarget[Any] | None = None) -> SentCommands:
     """The commands that a reaction, an action or an undo can make: those that its code names.
 
     The code of functions that it calls counts as far as they are of its module. What comes from elsewhere (a table of
     functions, an attribute of an object) is not seen.
+
+    Args:
+        function: of a user.
+        to: the addressee of what an action or an undo gives.
     """
     named = list(_named(function, set()))
-    targets = {each.name: each for each in named if isinstance(each, CommandTarget)}
+    targets = {each.name: each for each in (*named, to) if isinstance(each, CommandTarget)}
     classes = [each for each in named if isinstance(each, type)]
     found = []
     for target in targets.values():

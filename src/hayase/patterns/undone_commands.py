@@ -10,7 +10,21 @@ from hayase.patterns.command_reading import Envelope
 from hayase.patterns.replies import Reply, decode_reply, encode_reply
 from hayase.patterns.state_rows import stored_reply, time_and_reply, time_key
 
-_UNDONE = "UNDONE"
+UNDONE = "UNDONE"
+"""Code of the reply that an action gets after its undo."""
+
+
+def refusal_of_undone(aggregate: str, undo: Envelope, version: int) -> Reply:
+    """The reply to a command that an undo has taken back."""
+    return Reply(
+        status="rejected",
+        aggregate=aggregate,
+        aggregate_id=undo.aggregate_id,
+        command_id=undo.undoes,
+        version=version,
+        reason=f"it was undone by {undo.command_id}",
+        code=UNDONE,
+    )
 
 
 class UndoneCommands:
@@ -35,19 +49,11 @@ class UndoneCommands:
     def was_undone(self, undo: Envelope) -> bool:
         """Whether another undo has taken the command back."""
         reply = self._reply(undo)
-        return reply is not None and reply.code == _UNDONE
+        return reply is not None and reply.code == UNDONE
 
     def refuse_from_now_on(self, undo: Envelope, version: int, now_ms: int) -> None:
         """The undone command gets a refusal, if it arrives from now on."""
-        reply = Reply(
-            status="rejected",
-            aggregate=self._aggregate,
-            aggregate_id=undo.aggregate_id,
-            command_id=undo.undoes,
-            version=version,
-            reason=f"it was undone by {undo.command_id}",
-            code=_UNDONE,
-        )
+        reply = refusal_of_undone(self._aggregate, undo, version)
         key = _key(undo)
         self._ids.put(key, stored_reply(now_ms, encode_reply(reply)))
         self._times.put(time_key(now_ms, key), b"")

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.examples.shop_services import SERVICES, messages
+from tests.examples.shop_services import messages, wished
+from tests.unit.patterns.shop_model import COPY, ORDER, PARTS, STOCK
 from tests.unit.query.local_app import LocalApp
 
-from hayase import StreamsBuilder
 from hayase.cli.demo.shop_customers import Wish
 from hayase.cli.demo.shop_facts import Facts
 from hayase.core import failpoints
@@ -24,13 +24,8 @@ from hayase.patterns.command_reading import command_headers
 from hayase.patterns.replies import decode_reply
 from hayase.storage.lmdb_env import close_environment
 
-ORDER, CHECKOUT, STOCK = SERVICES["orders"].order, SERVICES["orders"].checkout, SERVICES["stock"].stock
-PAYMENT, PARCEL = SERVICES["payments"].payment, SERVICES["shipping"].parcel
-AGGREGATES: tuple[EventSourced[Any, Any, Any], ...] = (ORDER, STOCK, PAYMENT, PARCEL)
 PARTITIONS = 2
-COPY = "x-copy"
-"""Header of a record that is written a second time."""
-_REPEATED = tuple(f"{part.name}-{kind}" for part in (*AGGREGATES, CHECKOUT) for kind in ("commands", "replies"))
+_REPEATED = tuple(f"{part.name}-{kind}" for part in PARTS for kind in ("commands", "replies"))
 _QUIET_MS, _TROUBLED_MS = 5_000, (500, 1_000, 5_000, 15_000)
 _DOWNTIME_MS = 31 * 60_000
 """Longer than the deadline of an order; less than ids of commands are kept, together with all other epochs."""
@@ -45,12 +40,9 @@ class ShopInEpochs:
     """
 
     def __init__(self, folder: Path, random: Random) -> None:
-        builder = StreamsBuilder()
-        for part in (*AGGREGATES, CHECKOUT):
-            part.add_to(builder)
         self.random = random
-        self.app = LocalApp(folder, builder.build(), partitions=PARTITIONS)
-        for topic in sorted({topic for part in (*AGGREGATES, CHECKOUT) for topic in part.topics} - {*self.app.counts}):
+        self.app = LocalApp(folder, ORDER.topology(*PARTS[1:]), partitions=PARTITIONS)
+        for topic in sorted({topic for part in PARTS for topic in part.topics} - {*self.app.counts}):
             self.app.log.create_topic(topic, PARTITIONS)
         self._facts = Facts(self.app.log)
         self._waiting: set[TopicPartition] = set()
@@ -60,7 +52,7 @@ class ShopInEpochs:
 
     def send(self, aggregate: EventSourced[Any, Any, Any], wish: Wish) -> None:
         """A command of a customer or the supplier."""
-        made = aggregate.command(wish.key, getattr(messages, wish.type)(**wish.fields))
+        made = wished(aggregate, wish)
         command_id = f"c{len(self._sent)}"
         headers = command_headers(made, command_id, "/customers", 0, {})
         batch = OutputBatch(made.topic, [wish.key.encode()], [made.data], [0], None, [headers])
@@ -122,6 +114,10 @@ class ShopInEpochs:
             for batch in reader.fetch(place, 0, end) if end else ():
                 found += [batch.record(row) for row in range(len(batch))]
         return found
+
+    def rows(self, store: str) -> dict[str, Any]:
+        """All rows of a store."""
+        return {row.key: row.value for row in self.app.app.store(store).all()}
 
     def _epoch(self, after_ms: int, upto: dict[TopicPartition, int] | None = None, fail: float = 0.0) -> None:
         record = self.app.plan_epoch(upto, after_ms=after_ms)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from tests.unit.patterns.sagas import (
     PAY,
+    PAYMENTS,
     RESERVE,
     SHIP,
     STOCK,
     Ask,
     Checkout,
+    Do,
     Release,
     Reserve,
     Reserved,
@@ -22,7 +24,7 @@ from tests.unit.patterns.sagas import (
 
 from hayase import Serdes, StreamsBuilder
 from hayase.core.errors import TopologyError
-from hayase.patterns import CancelSaga, RetrySaga, Saga, Step
+from hayase.patterns import CancelSaga, RetrySaga, Saga, SagaState, Step
 from hayase.patterns.command_reading import command_headers
 from hayase.testing import TopologyTestDriver
 
@@ -248,3 +250,18 @@ def test_two_sagas_read_the_answers_of_one_aggregate() -> None:
                 b"17", made.data, 0, command_headers(made, saga.name, "/tests", 0, {})
             )
         assert [driver.store(f"{name}-state").get("17").status for name in ("first", "second")] == ["completed"] * 2
+
+
+def test_the_commands_of_a_step_are_for_one_aggregate_of_its_addressee() -> None:
+    step = Step(
+        name="reserve", to=STOCK, aggregate_id=lambda saga: saga.data.item, action=lambda saga: Reserve(saga.id),
+        undo=lambda saga: Release(saga.id),
+    )  # fmt: skip
+    state = SagaState("17", Checkout("book"))
+    assert step.command(state, undo=False) == STOCK.command("book", Reserve("17"))
+    assert step.command(state, undo=True) == STOCK.command("book", Release("17"))
+    own = Step(name="pay", to=PAYMENTS, action=lambda saga: Do(saga.id), pivot=True)
+    assert own.command(state, undo=False).aggregate_id == "17"
+    elsewhere = Step(name="pay", to=PAYMENTS, action=lambda saga: STOCK.command("book", Reserve("17")), pivot=True)
+    with pytest.raises(TopologyError, match="made a command for 'stock-commands'; its aggregate is 'payments'"):
+        elsewhere.command(state, undo=False)

@@ -74,9 +74,8 @@ def connections(folder: Path, log_folder: Path, databases: ShopDatabases) -> Sho
 
 
 def _payment_service(port: int, database: str) -> Command:
-    folder = example_file("shop/payment_service.py").parent
     server = [sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--log-level", "warning"]
-    address = ["--host", HOST, "--port", str(port), "--working-dir", str(folder), "payment_service:app"]
+    address = ["--host", HOST, "--port", str(port), "hayase.cli.demo.shop_faults:app"]
     return Command([*server, *address], {"PAYMENTS_DATABASE": database, "PAYMENTS_SEED": _SEED})
 
 

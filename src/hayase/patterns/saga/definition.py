@@ -31,8 +31,12 @@ class SagaState(Generic[D]):
     data: D
 
 
-StepFunction = Callable[[SagaState[Any]], AggregateCommand]
-"""Makes the command of a step; a pure function, as it runs again for each retry."""
+StepFunction = Callable[[SagaState[Any]], Any]
+"""Gives the command of a step, or an `AggregateCommand`; a pure function, as it runs again for each retry."""
+
+
+def _id_of_saga(saga: SagaState[Any]) -> str:
+    return saga.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +69,10 @@ class Step:
     Attributes:
         name: unique in the saga.
         to: the aggregate that gets its commands.
-        action: makes the command that does it.
-        undo: makes the command that takes it back, for the same aggregate; it succeeds where nothing was done. `None`
-            is refused before the pivot, unless `nothing_to_undo`.
+        action: gives the command that does it.
+        undo: gives the command that takes it back; it succeeds where nothing was done. `None` is refused before the
+            pivot, unless `nothing_to_undo`.
+        aggregate_id: gives the id of the aggregate that both commands are for; default: that of the saga.
         success: types of events, caused by the action, that mean that it is done; none: the reply `accepted` means it.
             The reply `accepted` without any event means it, too: there was nothing to do.
         refusal: types of events that mean that it was refused; the reply `rejected` means it, too.
@@ -81,6 +86,7 @@ class Step:
     to: CommandTarget[Any]
     action: StepFunction
     undo: StepFunction | None = None
+    aggregate_id: Callable[[SagaState[Any]], str] = _id_of_saga
     success: Sequence[type] = ()
     refusal: Sequence[type] = ()
     retries: Retries = Retries()
@@ -92,6 +98,24 @@ class Step:
     def timeout_ms(self) -> int:
         """`timeout` in milliseconds."""
         return self.timeout // _MS
+
+    def command(self, saga: SagaState[Any], *, undo: bool) -> AggregateCommand:
+        """The command of the action, or of the undo.
+
+        Raises:
+            TopologyError: `INVALID_SAGA`: it is for another aggregate.
+        """
+        function = self.undo if undo else self.action
+        assert function is not None  # a step without an undo has none that is sent
+        made = function(saga)
+        if not isinstance(made, AggregateCommand):
+            made = self.to.command(self.aggregate_id(saga), made)
+        if made.topic != self.to.commands_topic:
+            raise TopologyError(
+                "INVALID_SAGA",
+                f"step {self.name!r} made a command for {made.topic!r}; its aggregate is {self.to.name!r}",
+            )
+        return made
 
 
 Steps = Sequence[Step | Sequence[Step]]

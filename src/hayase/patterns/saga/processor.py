@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hayase.core.errors import HayaseError, TopologyError
+from hayase.core.errors import HayaseError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -188,16 +188,10 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
 
     def _send(self, row: SagaRow, machine: SagaMachine, command: CommandId, cause: str, now_ms: int) -> None:
         step = self._saga.definitions[row.version].steps[command.step]
-        function = step.undo if command.undo else step.action
         try:
-            assert function is not None  # a step without an undo has none that is sent
             name = next(iter(self._saga.data.types))
-            made = function(SagaState(row.id, self._saga.data.decode(name, bytes(row.data))))
-            if made.topic != step.to.commands_topic:
-                raise TopologyError(
-                    "INVALID_SAGA",
-                    f"step {step.name!r} made a command for {made.topic!r}; its aggregate is {step.to.name!r}",
-                )
+            state = SagaState(row.id, self._saga.data.decode(name, bytes(row.data)))
+            made = step.command(state, undo=command.undo)
         except Exception as error:  # actions and undos are the user's
             reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
             _LOG.warning("saga %s %s: %s cannot be made: %s", self._saga.name, row.id, command.text(), reason)
