@@ -54,6 +54,20 @@ def test_a_step_without_a_sign_of_life_is_ended_after_the_interval(scene: Scene)
     assert LIMIT_S <= scene.kills[0] <= LIMIT_S + 2
 
 
+def test_who_waits_for_the_worker_is_told_before_it_ends(scene: Scene) -> None:
+    told: list[tuple[str, int]] = []
+
+    def say(error: str) -> None:
+        told.append((error, len(scene.kills)))
+        raise OSError
+
+    scene.dog.on_hung = say
+    with at_work("0-1", 7):
+        scene.look_for(100)
+    ((error, kills),) = told
+    assert "STEP_HUNG" in error and (kills, len(scene.kills)) == (0, 1)
+
+
 def test_signs_of_life_keep_a_step_alive_for_ever(scene: Scene) -> None:
     with at_work("0-1", 7):
         scene.look_for(100, moved)

@@ -8,7 +8,7 @@ import os
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from hayase.runtime.wire.slot_messages import (
     PoolRequest,
     ReleaseTopology,
     RowFile,
+    SlotHung,
     TopologyRequest,
     TopologyResult,
 )
@@ -95,6 +96,11 @@ class SlotWorker:
         log_to_driver(options.log_address, options.log_level, {}, ())
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
+        self._preparing = ""
+
+    def say_if_hung(self, say: Callable[[SlotHung], object]) -> None:
+        """Have the watchdog say which topology the process was at when it ends the process."""
+        self._process.watchdog.on_hung = lambda error: say(SlotHung(self._preparing, error))
 
     def run(self, slot: int, requests: Sequence[PoolRequest]) -> Iterator[TopologyResult]:
         """Run requests; yields their results in that order.
@@ -137,11 +143,13 @@ class SlotWorker:
     def _prepared(self, slot: int, request: TopologyRequest) -> _Ready:
         ready = _Ready(request)
         began = time.monotonic()
+        self._preparing = request.application_id
         with log_context(application_id=request.application_id):
             try:
                 self._prepare(slot, ready)
             except Exception as error:  # of code, data, state or topics of this topology: others go on
                 ready.error = error
+        self._preparing = ""
         ready.busy_s = time.monotonic() - began
         return ready
 
@@ -296,6 +304,7 @@ def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
     try:
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+            worker.say_if_hung(lambda answer: connection.send_bytes(msgspec.msgpack.encode(answer)))
             while (message := connection.recv_bytes()) != JOB_ENDED:
                 encoded = msgspec.msgpack.decode(message, type=list[bytes])
                 requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in encoded]
