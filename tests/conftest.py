@@ -22,6 +22,9 @@ settings.load_profile("hayase")
 os.environ.setdefault("HAYASE_CLASS_ARCHIVE", "off")  # no JVM beside the tests
 
 
+collect_ignore_glob = ["unit/server/clients/jetblack/*"]  # a program for an environment of its own
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A running Kafka broker, shared by the session: tests use topics and application ids of their own."""

@@ -55,7 +55,7 @@ FAULTS = {
     "poisoned": (poisoned, "PROCESSING_FAILED", "thirteen"),
     "unwritable": (large, "RECORD_REFUSED", "out-unwritable"),
     "killing": (killing, "WORKER_DIED", "2 worker processes died"),
-    "hanging": (hanging, "WORKER_DIED", "made no progress for max.poll.interval.ms"),
+    "hanging": (hanging, "STEP_HUNG", "in hanging"),
 }
 """Names of topologies that fail on one amount → what they do with it, and what their error says."""
 

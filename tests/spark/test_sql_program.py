@@ -9,6 +9,7 @@ import pytest
 from tests.spark.place import Place, until
 
 from hayase.app.sql_program import SqlProgram
+from hayase.core.errors import ProcessingError
 from hayase.sql.errors import ParseFailedError, StatementError
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 
@@ -189,6 +190,23 @@ def test_a_function_of_the_script_runs_on_spark(place: Place) -> None:
     with SqlProgram(SOURCES + function + query, settings) as running:
         running.run_to_end()
     assert sorted(row.value["AMOUNT"] for row in place.rows("LARGE")) == [3, 6, 9]
+
+
+def test_a_function_that_hangs_ends_its_query_with_an_error_that_names_function_and_statement(place: Place) -> None:
+    place.topic("orders")
+    put(place, 1, 4)
+    settings = {**place.settings(), "ksql.udfs.python.enabled": "true", "max.poll.interval.ms": 4_000}
+    settings.pop("commit.interval.ms")
+    body = "import time; time.sleep(600 if n == 2 else 0)"
+    function = f"CREATE FUNCTION spin (n BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS '{body}';"
+    query = "\nCREATE STREAM spun AS SELECT user_id, spin(amount) AS amount FROM orders;"
+    with (
+        SqlProgram(SOURCES + function + query, settings) as running,
+        pytest.raises(ProcessingError, match=r"<function SPIN>:1 in SPIN") as caught,
+    ):
+        running.run_to_end()
+    assert caught.value.condition == "STEP_HUNG"
+    assert {"query": "CSAS_SPUN", "line": 8}.items() <= dict(caught.value.context).items()
 
 
 AVRO = """

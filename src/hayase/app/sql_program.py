@@ -177,8 +177,11 @@ class SqlProgram:
         self._prepare()
         try:
             return self.runtime.run_to_end(timeout, after=self._after())
-        except CheckpointError as error:
-            raise self._of_statement(error) from error
+        except HayaseError as error:
+            named = self._of_statement(error)
+            if named is error:
+                raise
+            raise named from error
         finally:
             self._remember()
 
@@ -261,11 +264,14 @@ class SqlProgram:
         config = topology_config(self._of_runtime, name, self._settings[name], None)
         return open_blobs(config.checkpoint_dir, fsync=config.checkpoint_fsync), config.application_id
 
-    def _of_statement(self, error: CheckpointError) -> HayaseError:
-        """What the runtime refused, as an error of the statement whose topology it is."""
+    def _of_statement(self, error: HayaseError) -> HayaseError:
+        """An error of the runtime with the statement whose topology it is about; what it refused is one of that."""
         for name, app in self.runtime.topologies.items():
-            if app.error is error and error.condition in _OF_STATEMENTS:
-                parsed = self._statements[name]
+            if app.error is not error:
+                continue
+            parsed = self._statements[name]
+            error.context = {"query": name, "line": parsed.location.line, **error.context}
+            if isinstance(error, CheckpointError) and error.condition in _OF_STATEMENTS:
                 found = cannot_go_on(
                     name, app.config.application_id, error.message.partition(". ")[0], "its topology has changed"
                 )

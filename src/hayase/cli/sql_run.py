@@ -67,11 +67,9 @@ def run(
                     typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
                 return
             program.start()
-            for name, app in sorted(runtime.topologies.items()):
-                if app.error is not None:
-                    line = program.statement(name).location.line
-                    typer.echo(f"{name} (line {line}) could not be started: {app.error}", err=True)
+            shown: set[str] = set()
             while not stop.asked and runtime.state is State.RUNNING:
+                _show_failed(program, shown)
                 stop.wait(0.25)
     if runtime.error is not None:
         raise runtime.error
@@ -88,6 +86,17 @@ def _show(program: SqlProgram) -> None:
     )
     for name, query in program.queries.items():
         typer.echo(f"{name}\t{', '.join(query.source_topics)} -> {query.sink_topic or 'a table'}")
+
+
+def _show_failed(program: SqlProgram, shown: set[str]) -> None:
+    """Say which queries have failed since the last time; they are noted in `shown`."""
+    for name, app in sorted(program.runtime.topologies.items()):
+        if app.error is None:
+            shown.discard(name)
+        elif name not in shown:
+            shown.add(name)
+            line = program.statement(name).location.line
+            typer.echo(f"{name} (line {line}) has failed, the others go on: {app.error}", err=True)
 
 
 def _id_of(script: Path) -> str:

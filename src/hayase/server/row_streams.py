@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from hayase.core.errors import HayaseError
@@ -25,6 +26,7 @@ class ComputedRows:
         self.header = header
         self._batches = batches
         self._on_close: Callable[[], None] | None = on_close
+        self._computing = threading.Lock()
 
     async def __aiter__(self) -> AsyncIterator[RowBatch]:
         """See RowStream."""
@@ -35,16 +37,23 @@ class ComputedRows:
         """See RowStream."""
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
-            close = getattr(self._batches, "close", None)
-            if close is not None:
-                await asyncio.to_thread(close)
-            on_close()
+            try:
+                await asyncio.to_thread(self._close_batches)
+            finally:
+                on_close()
 
     def _next(self) -> RowBatch | None:
         try:
-            return next(self._batches, None)
+            with self._computing:
+                return next(self._batches, None)
         except HayaseError as error:
             return RowBatch(error=as_sql_error(error))
+
+    def _close_batches(self) -> None:
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            with self._computing:  # a reader that goes leaves the thread behind that computes its next batch
+                close()
 
 
 class ReadyRows:

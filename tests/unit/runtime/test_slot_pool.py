@@ -15,7 +15,14 @@ from hayase.runtime.epochs import slot_pool
 from hayase.runtime.epochs.slot_pool import SlotPool, Work
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.log_relay import socket_folder
-from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, ReleaseTopology, TopologyRequest, TopologyResult
+from hayase.runtime.wire.slot_messages import (
+    JOB_ENDED,
+    JoinPool,
+    ReleaseTopology,
+    SlotHung,
+    TopologyRequest,
+    TopologyResult,
+)
 from hayase.runtime.wire.span_protocol import connect
 
 WAIT_S = 20.0
@@ -160,6 +167,20 @@ def test_a_topology_whose_requests_killed_two_tasks_is_waited_for_no_longer(pool
     Task(pool, 0, 2)
     thread.join(WAIT_S)
     assert good.results
+
+
+def test_a_task_that_hung_says_so_before_it_dies(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    some = work("bad", 0)
+    thread = in_thread(pool, some)
+    for number in range(slot_pool.DEATHS_MAX):
+        with connect(pool.address) as connection:
+            connection.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1)))
+            connection.recv_bytes()
+            for answer in (SlotHung("another", "not it"), SlotHung("bad", f"hung {number}")):
+                connection.send_bytes(msgspec.msgpack.encode(answer))
+    thread.join(WAIT_S)
+    assert (some.died, some.hung) == (slot_pool.DEATHS_MAX, f"hung {slot_pool.DEATHS_MAX - 1}")
 
 
 @pytest.mark.long

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
 from random import Random
+from types import ModuleType
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,7 +23,11 @@ from hayase.cli.load import load_file
 
 _SLOW_S = (0.2, 1.5)
 _chance = Random(int(os.environ.get("PAYMENTS_SEED", "1")))
-_service = load_file(example_file("shop/payment_service.py"))
+
+
+@cache
+def _service() -> ModuleType:
+    return load_file(example_file("shop/payment_service.py"))
 
 
 async def _receive(request: Request) -> Response:
@@ -29,9 +37,15 @@ async def _receive(request: Request) -> Response:
     if fault == "slow":
         await asyncio.sleep(_chance.uniform(*_SLOW_S))
     if fault == "answers twice":
-        await _service.receive(request)
-    answer: Response = await _service.receive(request)
+        await _service().receive(request)
+    answer: Response = await _service().receive(request)
     return Response(status_code=500) if fault == "fails after" else answer
 
 
-app = Starlette(routes=[Route("/", _receive, methods=["POST"])])
+@asynccontextmanager
+async def _from_the_start(_app: Starlette) -> AsyncIterator[None]:
+    _service()
+    yield
+
+
+app = Starlette(routes=[Route("/", _receive, methods=["POST"])], lifespan=_from_the_start)

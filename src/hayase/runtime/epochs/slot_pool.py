@@ -19,7 +19,13 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, ReleaseTopology, TopologyResult
+from hayase.runtime.wire.slot_messages import (
+    JOB_ENDED,
+    JoinPool,
+    ReleaseTopology,
+    SlotAnswer,
+    TopologyResult,
+)
 from hayase.runtime.wire.span_protocol import SpanListener, disconnect
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -52,6 +58,7 @@ class Work:
         requests: for each slot, encoded.
         results: of the slots that have completed.
         died: worker processes that died while they were at it.
+        hung: what the watchdog of the last one that it hung in said; empty: none hung.
         alone: it is sent with no others, since a process that was at several has died.
         cancelled: none waits for it any more.
         busy_s: how long the slot that needed longest was at it; waiting does not count.
@@ -62,6 +69,7 @@ class Work:
     waiting: set[int] = field(init=False)
     results: list[TopologyResult] = field(default_factory=list)
     died: int = 0
+    hung: str = ""
     alone: bool = False
     cancelled: bool = False
     busy_s: float = 0.0
@@ -249,7 +257,7 @@ class SlotPool:
                 while works := self._next(join.slot, connection):
                     connection.send_bytes(msgspec.msgpack.encode([work.requests[join.slot] for work in works]))
                     for work in works:
-                        result = msgspec.msgpack.decode(connection.recv_bytes(), type=TopologyResult)
+                        result = self._result(join.slot, connection)
                         self._complete(join.slot, connection, work, result)
                 connection.send_bytes(JOB_ENDED)
             finally:
@@ -286,6 +294,17 @@ class SlotPool:
                     return []
                 changed.wait(left_s)
         return []
+
+    def _result(self, number: int, connection: Connection) -> TopologyResult:
+        """The slot's next result; raises EOFError, OSError: its process has ended."""
+        while True:
+            answer: SlotAnswer = msgspec.msgpack.decode(connection.recv_bytes(), type=SlotAnswer)
+            if isinstance(answer, TopologyResult):
+                return answer
+            with self._lock:
+                for work in self._slots[number].at_work:
+                    if work.application_id == answer.application_id:
+                        work.hung = answer.error
 
     def _complete(self, number: int, connection: Connection, work: Work, result: TopologyResult) -> None:
         with self._lock:

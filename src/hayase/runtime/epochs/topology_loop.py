@@ -204,6 +204,10 @@ class TopologyLoop:
         for result in work.results:
             if result.error:
                 raise _error_of(result)
+        hung = find_error(work.hung)
+        if work.died >= DEATHS_MAX and hung is not None:
+            hung.context = {"application_id": self._application_id, **hung.context}
+            raise hung
         if work.died >= DEATHS_MAX:
             raise ProcessingError(
                 "WORKER_DIED",

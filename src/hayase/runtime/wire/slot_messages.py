@@ -2,6 +2,7 @@
 
 A slot gets what is waiting for it: a list of requests, each encoded. It answers with a result for each, in their order.
 In a round the list comes with the task, and the results go through the runtime's checkpoint.
+A slot whose watchdog ends it says so instead.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class RowFile(msgspec.Struct, frozen=True):
     path: str
 
 
-class TopologyResult(msgspec.Struct, frozen=True):
+class TopologyResult(msgspec.Struct, frozen=True, tag="result"):
     """Result of a request; of a ReleaseTopology it is empty.
 
     Attributes:
@@ -93,6 +94,20 @@ class TopologyResult(msgspec.Struct, frozen=True):
     busy_s: float = 0.0
     error: str = ""
 
+
+class SlotHung(msgspec.Struct, frozen=True, tag="hung"):
+    """A slot's last answer before its watchdog ends the process.
+
+    Attributes:
+        application_id: of the topology that it was at.
+        error: what the watchdog says, as a line of a trace.
+    """
+
+    application_id: str
+    error: str
+
+
+SlotAnswer = TopologyResult | SlotHung
 
 JOB_ENDED = b""
 """Sent instead of requests: the job has ended, the task returns."""

@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from hayase.runtime.wire.slot_messages import (
     ReleaseTopology,
     Round,
     RowFile,
+    SlotHung,
     TopologyRequest,
     TopologyResult,
 )
@@ -99,6 +100,11 @@ class SlotWorker:
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
         self._in_round = False
+        self._preparing = ""
+
+    def say_if_hung(self, say: Callable[[SlotHung], object]) -> None:
+        """Have the watchdog say which topology the process was at when it ends the process."""
+        self._process.watchdog.on_hung = lambda error: say(SlotHung(self._preparing, error))
 
     def run_round(self, slot: int, work: Round) -> None:
         """Run the requests of a round, and publish their results."""
@@ -147,11 +153,13 @@ class SlotWorker:
     def _prepared(self, slot: int, request: TopologyRequest) -> _Ready:
         ready = _Ready(request)
         began = time.monotonic()
+        self._preparing = request.application_id
         with log_context(application_id=request.application_id):
             try:
                 self._prepare(slot, ready)
             except Exception as error:  # of code, data, state or topics of this topology: others go on
                 ready.error = error
+        self._preparing = ""
         ready.busy_s = time.monotonic() - began
         return ready
 
@@ -319,6 +327,7 @@ def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
     try:
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+            worker.say_if_hung(lambda answer: connection.send_bytes(msgspec.msgpack.encode(answer)))
             while (message := connection.recv_bytes()) != JOB_ENDED:
                 encoded = msgspec.msgpack.decode(message, type=list[bytes])
                 requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in encoded]

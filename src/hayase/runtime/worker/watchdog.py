@@ -9,6 +9,7 @@ its account in the file that Spark's JVM reads when a worker of its has died, an
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import logging
 import mmap
@@ -75,6 +76,9 @@ class Watchdog:
         limit_s: how long a step may be without a sign of life.
         kill: ends this process, at once.
         monotonic: the clock, in seconds.
+
+    Attributes:
+        on_hung: called with the error, as a line of a trace, before the process ends; may raise.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class Watchdog:
         self._steps = 0
         self._steps_before = 0
         self._account = _Account(limit_s)
+        self.on_hung: Callable[[str], object] | None = None
 
     def start(self) -> None:
         """Begin to watch, until `stop`."""
@@ -162,7 +167,11 @@ class Watchdog:
         error = _hung(step, self._limit_s, _working())
         _LOG.error("%s. The worker is ended; what its threads were at:\n%s", error, stacks)
         self._unwind()
-        self._account.write(f"hayase.core.errors.{type(error).__name__}: {error}\n{stacks}")
+        line = f"hayase.core.errors.{type(error).__name__}: {error}"
+        self._account.write(f"{line}\n{stacks}")
+        if self.on_hung is not None:
+            with contextlib.suppress(Exception):  # the process ends whatever becomes of that
+                self.on_hung(line)
         self._kill()
 
     def _wind(self) -> None:

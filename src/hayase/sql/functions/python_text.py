@@ -19,7 +19,9 @@ def compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[...,
     except SyntaxError:
         pass  # it is statements
     source = f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+    code = compile(source, file, "exec")
     names: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), names)
+    exec(code, names)
     function: Callable[..., Any] = names["function"]
+    function.__code__ = function.__code__.replace(co_name=name, co_firstlineno=0)
     return function
