@@ -20,7 +20,7 @@ from hayase.app.reset import is_in_log
 from hayase.app.runtime_requests import RuntimeRequest, running_runtime, runtime_status
 from hayase.core.errors import HayaseError, TopologyError
 from hayase.log.kafka.slot_ids import SlotIds
-from hayase.runtime.worker import slot_client
+from hayase.runtime.worker import outgoing_rows
 
 OF_TOPOLOGIES = {"commit.interval.ms": 0}
 
@@ -243,7 +243,7 @@ def test_a_run_to_the_end_runs_topologies_after_those_whose_results_they_read(pl
 
 def test_rows_that_are_many_go_to_the_next_level_through_files(place: Place) -> None:
     topics(place, "in", "rests")
-    many = 2 * slot_client.ROWS_BYTES_MAX // 100
+    many = 2 * outgoing_rows.ROWS_BYTES_MAX // 100
     place.put("in", [(f"k{i}", {"amount": i, "padding": "x" * 100}, i) for i in range(many)])
     with running(place, rests=rests("in", "rests")) as runtime:
         wait(lambda: place.last("rests") == expected_rests(many), runtime)

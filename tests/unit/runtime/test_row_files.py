@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import StateError
-from hayase.runtime.wire.row_files import RowFiles
+from hayase.runtime.wire.row_files import RowFiles, write_rows
 from hayase.state.delta.journal import EdgeRow
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -17,7 +17,7 @@ Write = Callable[[RowFiles, Path], str]
 
 
 @pytest.mark.parametrize(
-    "write", [lambda files, folder: files.write(folder, ROWS), lambda files, folder: files.write_blob(ROWS)]
+    "write", [lambda files, folder: write_rows(folder, ROWS), lambda files, folder: files.write_blob(ROWS)]
 )
 def test_rows_are_read_as_they_were_written_as_often_as_needed_until_they_are_removed(
     write: Write, tmp_path: Path

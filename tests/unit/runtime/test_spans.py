@@ -8,6 +8,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from hayase.runtime.wire.endpoints import TcpAddress
 from hayase.runtime.wire.planner_control import PlannerControl, PlannerStatus
 from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
 from hayase.runtime.wire.span_protocol import EpochReport
-from hayase.runtime.worker import span_client
+from hayase.runtime.worker import outgoing_rows, span_client
 from hayase.runtime.worker.span_client import SpanClient
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.edges import ReceivedRows
@@ -44,12 +45,23 @@ class FakeWorker:
     def __init__(self, slot: int, send: Callable[[int], Sequence[EdgeRow]] = lambda level: ()) -> None:
         self.slot = slot
         self.steps: list[tuple[int, int]] = []
-        self.received: list[EdgeRow] = []
+        self.got: list[EdgeRow] = []
         self.gate = threading.Event()
         self.gate.set()
         self.at_gate = threading.Event()
         self.dies_at: int | None = None
         self._send = send
+        self.can_share_files = False
+        self.looks: Callable[[], object] = lambda: None
+        self.control_dir = Path()
+
+    def received(self) -> ReceivedRows:
+        """See WorkerProcess."""
+        return ReceivedRows()
+
+    def level_and_slot(self, task: str) -> tuple[int, int]:
+        """See WorkerProcess: tasks of level 1 are in the slots by turns."""
+        return 1, int(task.rpartition("_")[2]) % 2
 
     def run_level(self, level: int, slot: int, record: EpochRecord, rows: ReceivedRows) -> Iterator[ShuffleRow]:
         """See WorkerProcess."""
@@ -60,7 +72,8 @@ class FakeWorker:
             self.dies_at = None
             raise MemoryError
         self.steps.append((record.epoch, level))
-        self.received += [row for task in TASKS for inputs in rows.inputs_of(task).values() for row in inputs]
+        self.looks()
+        self.got += [row for task in TASKS for inputs in rows.inputs_of(task).values() for row in inputs]
         yield from (ShuffleRow(0, ROW, row) for row in self._send(level))
         summary = BundleSummary(f"0-{slot}", record.epoch, False, False, [], {}, [], due_ms=7)
         yield ShuffleRow.summary(record.epoch, summary.to_bytes())
@@ -431,15 +444,40 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
     slot_of = planner.app.slot_of_bundles()
     for host in hosts:
         mine = {t.id for bundle in plan.bundles if slot_of[bundle.id] == host.slot for t in bundle.tasks}
-        assert sorted(host.received) == sorted(row for row in rows if row.task in mine)
+        assert sorted(host.got) == sorted(row for row in rows if row.task in mine)
         assert host.steps == [(0, 0), (0, 1)]
 
 
-def test_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
+def test_on_one_machine_rows_that_are_many_go_to_the_next_level_through_files(
+    scene: Scene, spans: Spans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outgoing_rows, "ROWS_BYTES_MAX", 10)
+    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    monkeypatch.setattr(span_scheduler, "SHUFFLED_RECORDS_MAX", 0)
+    planner, scheduler = spans(**shuffling(scene))
+    plan, slot_of = planner.app.plan, planner.app.slot_of_bundles()
+    tasks = {task.id: slot_of[bundle.id] for bundle in plan.bundles if bundle.level == 1 for task in bundle.tasks}
+    rows = [EdgeRow(task, "edge", "origin", number, b"123456") for number in range(20) for task in tasks]
+    hosts = [FakeWorker(0, lambda level: rows if level == 0 else ()), FakeWorker(1)]
+    written: list[int] = []
+    for host in hosts:
+        host.can_share_files, host.control_dir = True, tmp_path
+        host.level_and_slot = lambda task: (1, tasks[task])  # type: ignore[method-assign]
+        host.looks = lambda: written.append(len(list(tmp_path.glob("rows-*"))))
+    job = begun(scene, planner, scheduler, hosts)
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
+    scene.control.request_stop()
+    assert job.ends()
+    for host in hosts:
+        assert sorted(host.got) == sorted(row for row in rows if tasks[row.task] == host.slot)
+    assert max(written) > 1 and not list(tmp_path.glob("rows-*"))
+
+
+def test_between_machines_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_scheduler, "SHUFFLED_RECORDS_MAX", 2)
-    planner, scheduler = spans(**shuffling(scene))
+    planner, scheduler = spans(cluster=True, **shuffling(scene))
     job = begun(scene, planner, scheduler, two())
     wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.put(2, 3, 4)
@@ -451,7 +489,7 @@ def test_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
     assert scheduler.begin(planner.record(epoch)) is None
 
 
-def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
+def test_between_machines_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)

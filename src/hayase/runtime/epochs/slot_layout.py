@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from hayase.runtime.wire.span_protocol import RowFile
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.plan import Plan
 
@@ -32,6 +33,14 @@ class SlotLayout:
     def slots(self) -> frozenset[int]:
         """All slots that have bundles."""
         return frozenset[int]().union(*self.levels)
+
+    def files_of(self, level: int, files: Iterable[RowFile]) -> dict[int, list[str]]:
+        """For each slot of a level the files with rows for its tasks."""
+        files_of: dict[int, list[str]] = {slot: [] for slot in self.levels[level]}
+        for file in files:
+            if file.level == level:
+                files_of[file.slot].append(file.path)
+        return files_of
 
     def rows_of(self, level: int, rows: Iterable[EdgeRow]) -> dict[int, list[EdgeRow]]:
         """For each slot of a level the rows that go to its tasks."""

@@ -23,7 +23,7 @@ from hayase.task.epoch_record import EpochRecord
 _LOG = logging.getLogger("hayase.runtime")
 
 SHUFFLED_RECORDS_MAX = 20_000
-"""A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
+"""On a cluster a larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 _JOIN_POLL_S = 0.05
 _POLL_S = 0.005
 
@@ -43,7 +43,7 @@ class SpanScheduler:
         self._monotonic = monotonic
         self._span_s = app.span_max_ms / 1000
         self._interval_s = app.commit_interval_ms / 1000
-        self._shuffles = app.plan.levels > 1
+        self._shuffles = app.cluster and app.plan.levels > 1
         self._server: SpanServer | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ from hayase.runtime.wire.span_protocol import (
     JoinSpan,
     LevelRequest,
     LevelResult,
+    RowFile,
     SpanListener,
     disconnect,
 )
@@ -52,6 +54,7 @@ class _LevelInProgress:
     messages: Mapping[int, bytes]
     waiting: set[int]
     rows: list[EdgeRow] = field(default_factory=list)
+    files: list[RowFile] = field(default_factory=list)
     summaries: list[bytes] = field(default_factory=list)
     too_large: bool = False
 
@@ -71,7 +74,8 @@ class _Span:
 class SpanServer:
     """Server for the tasks of all slots; one span at a time. Thread-safe.
 
-    It carries the rows for bundles of higher levels too: spans of several levels are for epochs of few records.
+    It carries the rows for bundles of higher levels too, or the names of files with them. Between machines there are no
+    files, so there spans of several levels are for epochs of few records.
 
     Args:
         plan: plan of the application.
@@ -119,28 +123,41 @@ class SpanServer:
         assert span is not None
         data = record.to_bytes()
         rows: list[EdgeRow] = []
+        files: list[RowFile] = []
         summaries: list[bytes] = []
-        for level, slots in enumerate(self._layout.levels):
-            mine = self._layout.rows_of(level, rows)
-            messages = {slot: msgspec.msgpack.encode(LevelRequest(data, level, mine[slot])) for slot in slots}
-            level_run = _LevelInProgress(record.epoch, level, messages, set(slots))
-            with self._changed:
-                span.level_run = level_run
-                self._changed.notify_all()
-            self._wait(span, level_run, while_waiting)
-            with self._changed:
-                if self._error is not None:
-                    raise self._error
-                rows += level_run.rows
-                summaries += level_run.summaries
-                if level_run.waiting:
-                    span.incomplete = span.incomplete or IncompleteReason.ENDED
+        try:
+            for level in range(len(self._layout.levels)):
+                level_run = self._begin_level(span, record.epoch, data, level, rows, files)
+                self._wait(span, level_run, while_waiting)
+                with self._changed:
+                    files += level_run.files
+                    if self._error is not None:
+                        raise self._error
+                    rows += level_run.rows
+                    summaries += level_run.summaries
+                    if level_run.waiting:
+                        span.incomplete = span.incomplete or IncompleteReason.ENDED
+                        break
+                    span.level_run = None
+                if level_run.too_large:
+                    span.incomplete = IncompleteReason.TOO_LARGE
                     break
-                span.level_run = None
-            if level_run.too_large:
-                span.incomplete = IncompleteReason.TOO_LARGE
-                break
+        finally:
+            for file in files:
+                Path(file.path).unlink(missing_ok=True)
         return summaries
+
+    def _begin_level(
+        self, span: _Span, epoch: int, record: bytes, level: int, rows: list[EdgeRow], files: list[RowFile]
+    ) -> _LevelInProgress:
+        rows_of, files_of = self._layout.rows_of(level, rows), self._layout.files_of(level, files)
+        messages = {
+            slot: msgspec.msgpack.encode(LevelRequest(record, level, rows_of[slot], files_of[slot])) for slot in rows_of
+        }
+        with self._changed:
+            span.level_run = _LevelInProgress(epoch, level, messages, set(messages))
+            self._changed.notify_all()
+            return span.level_run
 
     def _wait(self, span: _Span, level_run: _LevelInProgress, while_waiting: Callable[[], None]) -> None:
         completed = False
@@ -255,6 +272,7 @@ class SpanServer:
             if slot in level_run.waiting and (result.epoch, result.level) == (level_run.epoch, level_run.level):
                 level_run.waiting.discard(slot)
                 level_run.rows += result.rows
+                level_run.files += result.files
                 level_run.summaries += result.summaries
                 level_run.too_large |= result.too_large
                 self._changed.notify_all()

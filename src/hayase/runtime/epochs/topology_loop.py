@@ -19,8 +19,8 @@ from hayase.runtime.epochs.slot_layout import SlotLayout
 from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
 from hayase.runtime.wire.failure import find_error, reason_of
 from hayase.runtime.wire.row_files import RowFiles
-from hayase.runtime.wire.slot_messages import RowFile, TopologyRequest, TopologyResult
-from hayase.runtime.wire.span_protocol import EpochReport
+from hayase.runtime.wire.slot_messages import TopologyRequest, TopologyResult
+from hayase.runtime.wire.span_protocol import EpochReport, RowFile
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 
@@ -180,10 +180,7 @@ class TopologyLoop:
         self, record: bytes, level: int, rows: Iterable[EdgeRow], files: Iterable[RowFile]
     ) -> dict[int, bytes]:
         rows_of = self._layout.rows_of(level, rows)
-        files_of: dict[int, list[str]] = {slot: [] for slot in rows_of}
-        for file in files:
-            if file.level == level:
-                files_of[file.slot].append(file.path)
+        files_of = self._layout.files_of(level, files)
         return {
             slot: msgspec.msgpack.encode(
                 TopologyRequest(

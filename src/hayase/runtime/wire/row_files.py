@@ -20,6 +20,21 @@ _WHAT = "Rows on their way to the next level"
 _LENGTH_BYTES = 8
 
 
+def write_rows(folder: Path, rows: Iterable[EdgeRow]) -> str:
+    """Write rows to a new file of the folder; its path."""
+    path = folder / f"rows-{uuid.uuid4().hex}"
+    with naming_full_disk(_WHAT, folder), os.fdopen(open_file(path, os.O_WRONLY), "wb") as file:
+        file.writelines(_encoded(rows))
+    return str(path)
+
+
+def read_rows(path: Path) -> Iterator[EdgeRow]:
+    """The rows of a file, in the order in which they were written."""
+    with path.open("rb") as file:
+        while length := file.read(_LENGTH_BYTES):
+            yield _decoded(file.read(int.from_bytes(length, "little")))
+
+
 class RowFiles:
     """Rows in files of one machine, or, between machines, in blobs of the runtime's checkpoint.
 
@@ -29,13 +44,6 @@ class RowFiles:
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-
-    def write(self, folder: Path, rows: Iterable[EdgeRow]) -> str:
-        """Write rows to a new file of the folder; its path."""
-        path = folder / f"rows-{uuid.uuid4().hex}"
-        with naming_full_disk(_WHAT, folder), os.fdopen(open_file(path, os.O_WRONLY), "wb") as file:
-            file.writelines(_encoded(rows))
-        return str(path)
 
     def write_blob(self, rows: Iterable[EdgeRow]) -> str:
         """Write rows to a new blob; its name."""
@@ -47,9 +55,7 @@ class RowFiles:
         """The rows of a file or blob, in the order in which they were written."""
         path = Path(name)
         if path.is_absolute():
-            with path.open("rb") as file:
-                while length := file.read(_LENGTH_BYTES):
-                    yield _decoded(file.read(int.from_bytes(length, "little")))
+            yield from read_rows(path)
             return
         data = self._blobs.get(name)
         if data is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from hayase.log.assignments import Place
+from hayase.runtime.wire.span_protocol import RowFile
 from hayase.state.delta.journal import EdgeRow
 
 
@@ -67,14 +68,6 @@ class Round(msgspec.Struct, frozen=True):
     run: str
     job: int
     requests: list[bytes]
-
-
-class RowFile(msgspec.Struct, frozen=True):
-    """A file, or blob, with rows for the bundles of one level in one slot; see `hayase.runtime.wire.row_files`."""
-
-    level: int
-    slot: int
-    path: str
 
 
 class TopologyResult(msgspec.Struct, frozen=True, tag="result"):

@@ -33,6 +33,14 @@ class JoinSpan(msgspec.Struct, frozen=True):
     first_epoch: int
 
 
+class RowFile(msgspec.Struct, frozen=True):
+    """A file, or blob, with rows for the bundles of one level in one slot; see `hayase.runtime.wire.row_files`."""
+
+    level: int
+    slot: int
+    path: str
+
+
 class LevelRequest(msgspec.Struct, frozen=True):
     """Work for a slot: its bundles of one level, for one epoch.
 
@@ -40,11 +48,13 @@ class LevelRequest(msgspec.Struct, frozen=True):
         record: the epoch record.
         level: of the bundles.
         rows: rows that bundles of lower levels sent to these bundles.
+        files: files with more of them.
     """
 
     record: bytes
     level: int
     rows: list[EdgeRow]
+    files: list[str] = []
 
 
 class LevelResult(msgspec.Struct, frozen=True):
@@ -53,13 +63,15 @@ class LevelResult(msgspec.Struct, frozen=True):
     Attributes:
         rows: rows for bundles of higher levels; empty if `too_large`.
         summaries: of the bundles.
-        too_large: the rows exceed what a span carries.
+        files: files with more rows, on one machine.
+        too_large: the rows exceed what a span carries between machines.
     """
 
     epoch: int
     level: int
     rows: list[EdgeRow]
     summaries: list[bytes]
+    files: list[RowFile] = []
     too_large: bool = False
 
 

@@ -13,6 +13,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,7 @@ from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.steps import asking, at_work
 from hayase.runtime.wire.log_relay import log_to_driver
+from hayase.runtime.wire.row_files import write_rows
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
@@ -30,12 +32,12 @@ from hayase.runtime.wire.slot_messages import (
     PoolRequest,
     ReleaseTopology,
     Round,
-    RowFile,
     SlotHung,
     TopologyRequest,
     TopologyResult,
 )
 from hayase.runtime.wire.span_protocol import connect
+from hayase.runtime.worker.outgoing_rows import OutgoingRows
 from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.slot_publisher import publish_together, slot_step
 from hayase.runtime.worker.worker import WorkerProcess
@@ -55,8 +57,6 @@ TOGETHER_MAX_S = 0.03
 """What is ready is published before another request is begun, if it is that old."""
 ALONE_MIN_RECORDS = 2_000
 """Epochs with so many records are published alone."""
-ROWS_BYTES_MAX = 4 << 20
-"""Rows for the next level that are more than this go through files; in a span between machines, by TCP."""
 
 
 @dataclass(slots=True)
@@ -236,29 +236,20 @@ class SlotWorker:
         """Rows for higher levels, and summaries."""
         host = ready.host
         assert host is not None
-        result = TopologyResult(rows=[], files=[], summaries=[], busy_s=ready.busy_s)
-        held: dict[tuple[int, int], list[EdgeRow]] = {}
-        size = 0
+        rows = OutgoingRows(host.level_and_slot, self._writes_rows(host))
+        summaries = []
         for epoch, written in ready.epochs:
             completed = epoch.completed(published=bool(written))
             for row in completed.rows:
-                held.setdefault(host.level_and_slot(row.task), []).append(row)
-                size += len(row.payload)
-                if size > ROWS_BYTES_MAX and (host.can_share_files or self._in_round):
-                    self._write(host, held, result.files)
-                    size = 0
-            result.summaries.append(completed.summary.to_bytes())
-        for rows in held.values():
-            result.rows.extend(rows)
-        return result
+                rows.add(row)
+            summaries.append(completed.summary.to_bytes())
+        return TopologyResult(rows.rows(), rows.files, summaries, ready.busy_s)
 
-    def _write(self, host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
-        row_files = self._process.row_files
-        for (level, slot), rows in held.items():
-            shared = host.can_share_files
-            path = row_files.write(host.control_dir, rows) if shared else row_files.write_blob(rows)
-            files.append(RowFile(level, slot, path))
-        held.clear()
+    def _writes_rows(self, host: WorkerProcess) -> Callable[[list[EdgeRow]], str] | None:
+        """Where rows go that are too many for a message: in a span between machines, by TCP all the same."""
+        if host.can_share_files:
+            return partial(write_rows, host.control_dir)
+        return self._process.row_files.write_blob if self._in_round else None
 
     def _host(self, request: TopologyRequest) -> WorkerProcess:
         digest = request.options["digest"]

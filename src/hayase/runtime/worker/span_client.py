@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
 from hayase.core.failpoints import reach
+from hayase.runtime.wire.row_files import read_rows, write_rows
 from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, ShuffleRow, to_batches
 from hayase.runtime.wire.span_protocol import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult, connect
+from hayase.runtime.worker.outgoing_rows import OutgoingRows
 from hayase.runtime.worker.worker import WorkerProcess, run_source_slot, worker_process
-from hayase.state.delta.journal import EdgeRow
-from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
 
 _LOG = logging.getLogger("hayase.runtime")
 
 ROWS_BYTES_MAX = 16 << 20
-"""Limit of the rows that a slot sends to the next level through the planner, all in memory.
+"""Limit of the rows that a slot sends to the next level through the planner, all in memory, on a cluster.
 
 Spark's shuffle has none.
 """
@@ -98,17 +100,25 @@ class SpanClient:
     def _do(self, worker: WorkerProcess, request: LevelRequest) -> LevelResult:
         if self._epoch is None or request.record != self._record:
             self._record, self._epoch = request.record, EpochRecord.from_bytes(request.record)
-        rows: list[EdgeRow] = []
+        rows = OutgoingRows(
+            worker.level_and_slot, partial(write_rows, worker.control_dir) if worker.can_share_files else None
+        )
         summaries: list[bytes] = []
-        size = 0
-        for row in worker.run_level(request.level, self._join.slot, self._epoch, ReceivedRows(request.rows)):
-            if row.kind == ROW:
-                size += len(row.row.payload)
-                if size <= ROWS_BYTES_MAX:
-                    rows.append(row.row)
-                else:
-                    rows.clear()
-            elif row.kind == SUMMARY:
-                summaries.append(row.row.payload)
+        too_large = False
+        received = worker.received()
+        try:
+            for given in (request.rows, *(read_rows(Path(path)) for path in request.files)):
+                for each in given:
+                    received.add(each)
+            for row in worker.run_level(request.level, self._join.slot, self._epoch, received):
+                if row.kind == ROW:
+                    rows.add(row.row)
+                    too_large = not worker.can_share_files and rows.bytes > ROWS_BYTES_MAX
+                    if too_large:
+                        rows.drop()
+                elif row.kind == SUMMARY:
+                    summaries.append(row.row.payload)
+        finally:
+            received.close()
         reach("after_rows", epoch=self._epoch.epoch)
-        return LevelResult(self._epoch.epoch, request.level, rows, summaries, size > ROWS_BYTES_MAX)
+        return LevelResult(self._epoch.epoch, request.level, rows.rows(), summaries, rows.files, too_large)
