@@ -373,11 +373,11 @@ class Tables(CheckedRows):
 
     def markers(self, application_id: str) -> dict[str, Marker]:
         """All markers of an application, by bundle."""
-        prefix = text_key(application_id)
+        prefix, ended = text_key(application_id), text_key(application_id, _ENDED)
         return {
             key[len(prefix) : -1].decode(): self._decoded("markers", key, raw, _marker)
             for key, raw in self.scan("markers", b"")  # all: a row that is missing may be under a damaged key
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key != ended
         }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
