@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -45,6 +46,39 @@ def test_an_application_killed_at_the_switch_to_another_topology_comes_to_the_sa
     scene.run()
     expect_exactly_once(scene, undisturbed)
     expect_plans_in_order(scene)
+
+
+def expect_redone_when_killed(scene: Scene, undisturbed: Undisturbed, tell: Tell) -> None:
+    """An epoch is open, whose program is gone; starts that do it again are killed one after the other."""
+    scene.load()
+    begun = Failpoint("after_epoch_record", "kill_app", epoch=2)
+    scene.run_until_killed(begun)
+    tell(scene, begun)
+    shutil.rmtree(scene.checkpoint / "programs")
+    for name in ("after_closure", "after_attempts_ended", "after_redo_decision"):
+        kill = Failpoint(name, "kill_app")
+        scene.run_until_killed(kill)
+        tell(scene, kill)
+    scene.run()
+    expect_exactly_once(scene, undisturbed)
+    expect_plans_in_order(scene)
+    epochs = Epochs(open_blobs(str(scene.checkpoint), fsync=False))
+    assert [epoch for epoch in epochs.recorded() if epochs.is_redone(epoch)] == [2]
+
+
+@pytest.mark.parametrize("seed", [123])
+def test_a_start_killed_at_the_steps_of_doing_an_epoch_again_is_followed_by_others_to_the_same_end(
+    seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    expect_redone_when_killed(make_scene("embedded", seed, MODULE), undisturbed, tell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [124, 125])
+def test_an_epoch_is_done_again_on_either_log_whatever_is_killed(
+    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    expect_redone_when_killed(make_scene(log_kind, seed, MODULE), undisturbed, tell)
 
 
 @pytest.mark.slow

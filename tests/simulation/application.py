@@ -22,7 +22,7 @@ from tests.simulation.scheduler import Crashed, Mailbox, Process, Sim
 from hayase.app.prepare import prepare
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError, LeaseHeldError
+from hayase.core.errors import HayaseError, LeaseHeldError, ProcessingError
 from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import FollowerReplica
 from hayase.runtime.driver.lease import lease_for
@@ -224,18 +224,24 @@ class Run:
             folder = place.folder / self.name
             folder.mkdir()
             run_place = RunEndpoints(str(folder), str(folder))
-            again = True
+            again, unfinished = True, None
             while again:  # a program that finishes an epoch of another plan is followed by the one that was started
                 shipped = prepare(
                     configured(self._topology, config), config, blobs, run_place, {},
-                    delete_removed_stores=place.delete_removed_stores,
+                    delete_removed_stores=place.delete_removed_stores, unfinished=unfinished,
                 )  # fmt: skip
                 if place.epoch_memory_max_bytes is not None:
                     shipped = dataclasses.replace(shipped, epoch_memory_max_bytes=place.epoch_memory_max_bytes)
                 self.digest = shipped.publish(blobs, NoVault())  # type: ignore[arg-type]
                 delete_other_programs(blobs, self.digest)
+                unfinished = None
                 try:
                     self._query_until_end(lease, folder)
+                except ProcessingError as error:
+                    unfinished = shipped.finishes
+                    if unfinished is None:
+                        raise
+                    self.place.sim.trace(f"{self.name} cannot finish epoch {unfinished}: {shown(error)}")
                 finally:
                     if self.process.alive:
                         for worker in self.workers:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from tests.simulation.application import Follower, Run, without_digests
 from tests.simulation.logs import KafkaTopics
 from tests.simulation.object_store import Blob, Network
-from tests.simulation.programs import PROGRAMS, Program
+from tests.simulation.programs import PROGRAMS, REDOING, Program
 from tests.simulation.scheduler import Process, Sim, Stuck
 from tests.simulation.world import MACHINES, Violation, World
+
+from hayase.core.errors import ProcessingError
 
 _CHAOS_S = 60.0
 _RECORDS = 45
@@ -65,6 +67,8 @@ class Chaos:
             "num.bundles": rng.choice((1, 2, 4)),
             "source.range.lost": rng.choice(("fail", "reset")),
         }
+        if program is REDOING:  # an epoch is redone where no bundle has completed it
+            settings |= {"max.records.per.epoch": rng.choice((1, 2, 8)), "num.bundles": rng.choice((1, 1, 2))}
         self._tiny_memory = rng.random() < 0.2
         self._follow = rng.random() < 0.3
         some = self._some
@@ -191,7 +195,9 @@ class Chaos:
         condition = error.condition
         self._refused.append(condition)
         world = self.world
-        if condition in _OTHER_PROGRAM and len(world.program.versions) > 1:
+        if isinstance(error, ProcessingError) and run.version == "poisoned":
+            world.version = self.sim.rng.choice(world.program.versions[1:])
+        elif condition in _OTHER_PROGRAM and len(world.program.versions) > 1:
             versions = world.program.versions
             world.version = versions[(versions.index(run.version) + 1) % len(versions)]
         elif condition in _START_OVER and (self._restored or self._expired) and not self._overtaken(run):
@@ -304,6 +310,8 @@ class Chaos:
             return
         self._crash_application()
         world.version = self.sim.rng.choice(world.program.versions)
+        if world.program is REDOING and self.sim.rng.random() < 0.3:
+            world.store.lose("programs/")
 
     def _back_up(self) -> None:
         if self._calm:

@@ -73,6 +73,10 @@ class ObjectStore:
         """A copy of all that is there, taken at one moment."""
         return dict(self.objects)
 
+    def lose(self, folder: str) -> None:
+        """Blobs of a folder are deleted behind the application's back."""
+        self.objects = {name: blob for name, blob in self.objects.items() if not name.startswith(_PREFIX + folder)}
+
     def restore(self, copy: dict[str, Blob]) -> None:
         """Put a copy in the place of what is there."""
         self.objects = dict(copy)

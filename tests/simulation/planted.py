@@ -21,21 +21,25 @@ from hayase.app import checkpoint as app_checkpoint
 from hayase.app import edge_schemas, former_program, plan_switch, prepare
 from hayase.core.errors import HayaseError
 from hayase.log.embedded import writer as embedded_writer
+from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.embedded.writer import EmbeddedWriter
 from hayase.log.kafka import clients as kafka_clients
 from hayase.log.kafka import transactions
 from hayase.log.kafka import writer as kafka_writer
+from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.transactions import BundleProducer
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.query import numbered_plans
 from hayase.query.numbered_plans import plan_numbers
 from hayase.runtime.driver.blob_lease import BlobLease
+from hayase.runtime.epochs import redo
 from hayase.runtime.epochs.epoch_completion import EpochCompletion, GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.state.changelog import snapshot, snapshot_policy
 from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.state.delta.delta import Delta
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition
@@ -82,7 +86,7 @@ def _both(*plants: Plant) -> Plant:
 
 
 def _two_transactions(real: Any) -> Any:
-    def publish(self: Any, application_id: str, bundle: str, marker: Any, batches: Any, *, place: Any = None) -> bool:
+    def publish(self: Any, application_id: str, bundle: str, marker: Any, batches: Any, **_: Any) -> bool:
         with self._store.read() as tables:
             if embedded_writer._is_published(tables, application_id, bundle, marker):
                 return False
@@ -301,6 +305,26 @@ def _uncommitted() -> AbstractContextManager[Any]:
     return mock.patch.dict(kafka_clients._FIXED["consumer"], {"isolation.level": "read_uncommitted"})
 
 
+def _looks_once(real: Any) -> Any:
+    looked: set[int] = set()
+
+    def part_in(blobs: Any, log: Any, application_id: str, record: Any, bundles: Any) -> Any:
+        if record.epoch in looked:
+            return None
+        looked.add(record.epoch)
+        return real(blobs, log, application_id, record, bundles)
+
+    return part_in
+
+
+def _all_count(real: Any) -> Any:
+    return lambda self, epochs: list(epochs)
+
+
+def _as_it_is(real: Any) -> Any:
+    return lambda self: self
+
+
 BUGS = (
     Bug("the marker is not compared", _NO_MARKERS),
     Bug(
@@ -367,7 +391,7 @@ A schedule of its own finds it.
 OPEN_EPOCH_IGNORED = Bug(
     "an epoch that another topology began goes on with the new one",
     _both(
-        _replaced(plan_switch, "open_epoch", _constant(None)),
+        _replaced(prepare, "open_epoch", _constant(None)),
         _replaced(former_program, "open_epoch", _constant(None)),
         _replaced(EpochPlanner, "_check_plan", _constant(None)),
     ),
@@ -386,6 +410,28 @@ UNREAD_GIVEN_UP = Bug(
     ),
 )
 """For a program of its own, which the random worlds do not draw."""
+
+REDONE = (
+    Bug(
+        "an attempt does not look at closures once its delta is there",
+        _replaced(BundleRunner, "_check_open", _constant(None)),
+    ),
+    Bug(
+        "a writer does not look at closures",
+        _both(*(_replaced(module, "check_attempt", _constant(None)) for module in (kafka_writer, embedded_writer))),
+    ),
+    Bug(
+        "a start does not end the attempts that have looked at closures already",
+        _both(*(_replaced(log, "end_attempts", _constant(None)) for log in (KafkaLog, EmbeddedLog))),
+    ),
+    Bug("a start looks for deltas and markers before the closure only", _replaced(redo, "part_in", _looks_once)),
+    Bug("deltas of epochs that are done again are read", _replaced(RedoneEpochs, "without", _all_count)),
+    Bug("the next epoch begins where one ended that is done again", _replaced(EpochRecord, "unread", _as_it_is)),
+    Bug(
+        "an earlier start's decision is not gone on with", _replaced(prepare, "settle_closed_epochs", _constant(False))
+    ),
+)
+"""Of epochs that another program does again. Schedules of their own find them."""
 
 MORE_BUGS = (
     Bug("a plan that was published is in use", _replaced(app_checkpoint, "number_in_use", _published_is_in_use)),

@@ -209,6 +209,39 @@ def _deleting(version: str) -> Topology:
     return builder.build()
 
 
+def poisoned(id_: int) -> bool:
+    """What the first version of a program fails at."""
+    return id_ % 5 == 4
+
+
+def _next_or_fail(key: str, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    if poisoned(value["id"]):
+        raise ValueError(f"record {value['id']} is poison")
+    return _next(key, value, before)
+
+
+def _redoing(version: str) -> Topology:
+    """Counts what goes to a key, at first with a function that fails; beside it, records are filtered by an expression.
+
+    The corrected function has the plan of the one that fails; the other versions have plans of their own.
+    """
+    builder = StreamsBuilder()
+    stream: Any = builder.stream("in", _consumed())
+    if version == "filtered":
+        stream = stream.filter(_everything)
+    by_to = Grouped.with_(Serdes.string(), Serdes.json(schema=_VALUE), name="by-to")
+    next_ = _next_or_fail if version == "poisoned" else _next
+    grouped = stream.group_by(pl.col("to"), by_to)
+    counted = grouped.aggregate(_first, next_, _stored("counts"), name="count").to_stream()
+    counted.to("out", _produced())
+    aside: Any = builder.stream("aside", _consumed()).filter(pl.col("id") % 4 == 0, name="kept")
+    if version == "second sink":
+        counted.filter(_everything)
+        aside = aside.filter(pl.col("id") >= 0)
+    aside.to("other", _produced())
+    return builder.build()
+
+
 def _as_text(value: dict[str, Any]) -> str:
     return json.dumps(value)
 
@@ -336,6 +369,23 @@ class Program:
         return []
 
 
+class RedoneProgram(Program):
+    """What comes from each source goes to a sink of its own."""
+
+    def problems(self, evidence: Evidence) -> list[str]:
+        """See Program."""
+        expected = {
+            topic: {each.id: each for each in evidence.inputs if each.topic == topic and sends(each.id)}
+            for topic, sends in (("in", lambda id_: True), ("aside", lambda id_: not passed(id_)))
+        }
+        found = []
+        for source, sink in (("in", "out"), ("aside", "other")):
+            outputs = evidence.outputs[sink]
+            found += _once(sink, outputs, expected[source], evidence)
+        found += self._ordered("out", evidence.outputs["out"], expected["in"])
+        return found + _running("out", evidence.outputs["out"], evidence.counted)
+
+
 def _once(topic: str, outputs: Sequence[Output], expected: Mapping[int, Given], evidence: Evidence) -> list[str]:
     found = []
     seen = Counter(each.value["id"] for each in outputs)
@@ -434,5 +484,14 @@ DRAINING = Program(
     key_of=lambda given: given.to,
     running=True,
     copied=False,
+)
+REDOING = RedoneProgram(
+    "epochs that their own program cannot finish",
+    _redoing,
+    ("poisoned", "filtered", "second sink", "corrected"),
+    {"in": 2, "aside": 2},
+    sinks=("out", "other"),
+    key_of=lambda given: given.to if given.topic == "in" else None,
+    running=True,
 )
 PATTERN_FROM_THE_END = Program("pattern, latest", _pattern, ("latest",), {"in": 1}, sends=passed, pattern=True)

@@ -171,11 +171,11 @@ def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_foll
 
 
 @pytest.mark.long
-def test_an_open_epoch_whose_program_is_gone_waits_for_that_topology(world: World) -> None:
+def test_an_open_epoch_of_which_a_part_is_published_waits_for_its_topology_if_its_program_is_gone(world: World) -> None:
     world.start()
     _run(world, 5)
     world.put()
-    _crash_at(world, "at before_delta")
+    _crash_at(world, "at after_delta")
     blobs = world.store.blobs()
     blobs.delete_below("programs/")
     world.version = "filtered"

@@ -27,6 +27,7 @@ from tests.simulation.scheduler import Sim
 from hayase.query.checkpoint import find_checkpoint, followers_folder
 from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition, open_state_environment, position_in
 from hayase.state.environment.folders import StateFolders
@@ -203,7 +204,7 @@ class World:
     def last_done(self) -> EpochRecord | None:
         epochs = Epochs(self.store.blobs())
         last = epochs.last_done()
-        return epochs.record(last) if last >= 0 else None
+        return epochs.positions(last) if last >= 0 else None
 
     def run_through(self, limit_s: float = 120.0) -> None:
         """Let the application go on until all input is processed."""
@@ -335,6 +336,7 @@ class World:
         """Epochs follow each other: ranges without gaps, the clock never backwards."""
         epochs = Epochs(self.store.blobs())
         records = [record for epoch in epochs.recorded() if (record := epochs.record(epoch)) is not None]
+        redone = RedoneEpochs(self.store.blobs())
         for before, record in pairwise(records):
             if record.epoch != before.epoch + 1:
                 continue  # a request that was late brought back one that was forgotten
@@ -342,7 +344,8 @@ class World:
                 raise Violation(f"epoch {record.epoch} does not follow {before.epoch}")
             if record.wall_clock_ms < before.wall_clock_ms:
                 raise Violation(f"the clock goes back from epoch {before.epoch} to {record.epoch}")
-            for topic, partitions in before.ranges.items():
+            read = before.unread() if before.epoch in redone else before
+            for topic, partitions in read.ranges.items():
                 for number, (_, end) in partitions.items():
                     start = record.ranges.get(topic, {}).get(number, (end, end))[0]
                     if start < end or (start > end and not self.expired):

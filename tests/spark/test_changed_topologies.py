@@ -29,6 +29,7 @@ from hayase.app.membership import Membership
 from hayase.app.runtime_requests import RuntimeRequest, running_runtime
 from hayase.core.errors import CheckpointError, ProcessingError
 from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import Epochs
 
 AMOUNTS = Serdes.json(schema={"amount": pl.Int64})
 
@@ -76,19 +77,88 @@ def guarded(flag: Path, *, filtered: bool) -> Topology:
     return builder.build()
 
 
-def test_an_epoch_that_failed_is_finished_by_the_old_topology_before_the_changed_one_goes_on(place: Place) -> None:
+def test_an_epoch_of_which_a_bundle_has_its_part_is_finished_by_the_old_topology_before_the_changed_one_goes_on(
+    place: Place,
+) -> None:
     flag = place.folder / "flag"
     flag.touch()
     topics(place, "in", "out")
     place.put("in", amounts(0, 70))
     with pytest.raises(ProcessingError, match="the file is there"):
         place.run(guarded(flag, filtered=False))
-    with pytest.raises(ProcessingError, match=r"the file is there.*It is the program before that failed"):
+    with pytest.raises(
+        CheckpointError, match=r"bundle 0-\d has published .*failed with: .*the file is there"
+    ) as refused:
         place.run(guarded(flag, filtered=True))
+    assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
     flag.unlink()
     place.put("in", amounts(70, 90))
     place.run(guarded(flag, filtered=True))
     assert sum(row["n"] for row in place.last("out").values()) == 70, "of the open epoch all, of the next one none"
+
+
+def priced(*, corrected: bool) -> Topology:
+    """Counts and adds up per key; the corrected one has one more node, and another function for amounts of 40."""
+
+    def price(order: dict[str, int]) -> dict[str, int]:
+        return {"amount": 1000 // (order["amount"] - 40)}
+
+    def corrected_price(order: dict[str, int]) -> dict[str, int]:
+        return {"amount": 0} if order["amount"] == 40 else price(order)
+
+    builder = StreamsBuilder()
+    orders = builder.stream("in", Consumed.with_(TEXT, AMOUNTS))
+    if corrected:
+        orders = orders.filter(pl.col("amount") < 1_000)
+    prices = orders.map_values(corrected_price if corrected else price).group_by_key(Grouped.with_(TEXT, JSON))
+    prices.agg(Materialized.as_("prices"), n=count()).to_stream().to("out", WRITTEN)
+    return builder.build()
+
+
+def counted(last: int) -> dict[str, dict[str, int]]:
+    """What `priced` counts of `amounts(0, last)`."""
+    return {key: {"n": row["n"]} for key, row in expected(last).items()}
+
+
+def redone_epochs(checkpoint: str) -> list[int]:
+    """The epochs that were done again."""
+    epochs = Epochs(open_blobs(checkpoint, fsync=False))
+    return [epoch for epoch in epochs.recorded() if epochs.is_redone(epoch)]
+
+
+def test_a_poison_record_stops_a_topology_and_a_changed_one_with_the_function_corrected_goes_on(place: Place) -> None:
+    place.topic("in", 1)
+    place.topic("out")
+    place.put("in", amounts(0, 30))
+    place.run(priced(corrected=False))
+    place.put("in", amounts(30, 60))
+    with pytest.raises(ProcessingError, match="ZeroDivisionError"):
+        place.run(priced(corrected=False))
+    app = place.run(priced(corrected=True))
+    assert place.last("out") == counted(60), "no record was skipped, and none counted twice"
+    assert len(redone_epochs(app.config.checkpoint_dir)) == 1
+    place.put("in", amounts(60, 80))
+    app = place.run(priced(corrected=True))
+    assert place.last("out") == counted(80)
+    assert app.store("prices").get("k0").value == counted(80)["k0"]
+    last = app.history("prices").newest_epoch
+    assert app.store("prices", as_of_epoch=last).get("k0").value == counted(80)["k0"]
+
+
+def test_in_a_running_runtime_a_changed_topology_does_the_epoch_again_that_has_failed(place: Place) -> None:
+    place.topic("in", 1)
+    topics(place, "out", "copies")
+    place.put("in", amounts(0, 30))
+    with running(place, prices=priced(corrected=False), other=rests("in", "copies")) as runtime:
+        wait(lambda: place.last("out") == counted(30), runtime)
+        other = runtime.topology("other")
+        place.put("in", amounts(30, 60))
+        until(lambda: runtime.topology("prices").state is State.ERROR)
+        app = runtime.replace_topology("prices", priced(corrected=True))
+        until(lambda: place.last("out") == counted(60), app)
+        assert len(redone_epochs(app.config.checkpoint_dir)) == 1
+        wait(lambda: sum(row["n"] for row in place.last("copies").values()) == 60, runtime)
+        assert runtime.topology("other") is other and other.state is State.RUNNING
 
 
 def test_a_topology_is_replaced_in_a_running_runtime_while_the_others_go_on(place: Place) -> None:
@@ -127,7 +197,7 @@ def unnamed() -> Topology:
 
 
 def test_a_topology_that_failed_is_replaced(place: Place) -> None:
-    """The open epoch fails again with the program that began it, so the fix keeps the topology's nodes."""
+    """The corrected function has the nodes of the one that fails, so it goes on with the open epoch itself."""
     topics(place, "in", "out")
 
     def copying(check: Any) -> Topology:

@@ -458,7 +458,7 @@ class StreamsApp(StoreReading):
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
 
-    def _prepared(self, run: Run, spark_settings: Mapping[str, str]) -> AppSpec:
+    def _prepared(self, run: Run, spark_settings: Mapping[str, str], unfinished: int | None = None) -> AppSpec:
         """What workers get; its metrics are followed from now on."""
         from hayase.app.prepare import prepare
 
@@ -466,7 +466,7 @@ class StreamsApp(StoreReading):
         forget = self._connectors.forget_offsets if self._connectors is not None else lambda: None
         shipped = prepare(
             self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot, forget,
-            delete_removed_stores=self._deletes_removed_stores, on_change=self._changed,
+            delete_removed_stores=self._deletes_removed_stores, on_change=self._changed, unfinished=unfinished,
         )  # fmt: skip
         self._telemetry.follow(shipped, run.progress)
         self._preceded = shipped.hands_over

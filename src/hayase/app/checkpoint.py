@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from hayase.app.plan_changes import plan_changed
 from hayase.query.checkpoint import PLAN_FORMAT, decoded_checkpoint_id, decoded_plan, format_of
-from hayase.query.numbered_plans import NumberedPlan, existing_plan, number_in_use, plan_numbers, read_plan
+from hayase.query.numbered_plans import (
+    NumberedPlan,
+    existing_plan,
+    has_counted,
+    number_in_use,
+    plan_numbers,
+    read_plan,
+)
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
 from hayase.topology.earlier import FORMAT, in_format
@@ -28,12 +35,14 @@ class StoredPlan:
         number: 0 for that of the first start.
         document: its shape, and what goes with it; `None` if no program of this release has started with plan 0.
         newest: the highest number that was ever published.
+        untried: no epoch of it counts: what it was to delete is there still.
     """
 
     text: str
     number: int = 0
     document: NumberedPlan | None = None
     newest: int = 0
+    untried: bool = False
 
     def names(self, topology: Topology) -> Topology:
         """The topology with the numbers and names of the first start."""
@@ -101,7 +110,7 @@ def stored_plan(blobs: BlobStore) -> StoredPlan | None:
     newest, number = max(published, default=0), number_in_use(blobs)
     if number:
         document = existing_plan(blobs, number)
-        return StoredPlan(document.text, number, document, newest)
+        return StoredPlan(document.text, number, document, newest, untried=not has_counted(blobs, number))
     return StoredPlan(data.decode(), 0, read_plan(blobs, 0) if 0 in published else None, newest)
 
 

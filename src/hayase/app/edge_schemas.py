@@ -54,7 +54,7 @@ def check_edge_schemas(
     if before is not None:
         epochs = Epochs(blobs)
         last, done = max(epochs.recorded(), default=-1), epochs.last_done()
-        record = epochs.record(last)
+        record = epochs.positions(last)
         for topic, reason in _changes(before, now):
             if record is not None:
                 _check_open(record, topic, reason, topology, plan, blobs, log, application_id, is_open=last > done)

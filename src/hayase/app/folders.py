@@ -33,6 +33,7 @@ _CHECKPOINT = (
     "positions",
     "probe",
     "programs",
+    "redo",
     "schemas",
     "snapshots",
     "spark",

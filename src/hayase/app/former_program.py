@@ -47,7 +47,7 @@ def draining_program(blobs: BlobStore, log: Log, topics: Collection[str]) -> App
         return None
     epochs = Epochs(blobs)
     last = max(epochs.recorded(), default=-1)
-    record = epochs.record(last)
+    record = epochs.positions(last)
     if record is None:
         return None
     is_open = last > epochs.last_done()

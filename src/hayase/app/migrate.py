@@ -243,12 +243,12 @@ class _Migrating:
                 "program that wrote these stores once more, stop it (Ctrl-C, or close()), then migrate",
                 epoch=last + 1,
             )
-        before = epochs.record(last) if last >= 0 else None
-        if before is None:
+        before, positions = epochs.record(last), epochs.positions(last)
+        if before is None or positions is None:
             return None
         ranges = {
             topic: {partition: (end, end) for partition, (_, end) in partitions.items()}
-            for topic, partitions in before.ranges.items()
+            for topic, partitions in positions.ranges.items()
         }
         now_ms = max(before.wall_clock_ms, self._clock.now_ms())
         return EpochRecord(

@@ -19,7 +19,7 @@ from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options
 from hayase.compiler.plan_comparison import PlanDifference, compare
-from hayase.compiler.plan_matching import following, match, with_deletions
+from hayase.compiler.plan_matching import following, match, with_deletions, without_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
@@ -109,7 +109,10 @@ def fit_plan(
     deletes = delete_removed_stores and (gone != document.deleted_bundles or _left(shape) != [])
     if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape) and not deletes:
         return FittedPlan(kept, compiled, plan, document)
-    difference = compare(document.shape, shape, matching.problems)
+    before = without_deletions(document.shape) if stored.untried else document.shape
+    shape = following(before, shape_of(with_kept_ids(topology, matching.ids), renamed), number)
+    deletes = delete_removed_stores and (deletes or _left(shape) != [])
+    difference = compare(before, shape, matching.problems)
     if deletes:
         deleted = sorted({*_left(shape), *difference.removed_stores})
         difference = msgspec.structs.replace(difference, deleted_stores=tuple(deleted))
@@ -152,7 +155,7 @@ def settle_plan(
     It is in use when the first epoch record names it.
 
     Args:
-        blobs: the checkpoint; the caller holds its lease.
+        blobs: the checkpoint, without an open epoch of another plan; the caller holds its lease.
         log: the log.
         application_id: of the application.
         stored: the plan in use.
@@ -163,7 +166,7 @@ def settle_plan(
         delete_removed_stores: what `fit_plan` was given.
 
     Raises:
-        CheckpointError: `PLAN_CHANGED`, `OPEN_EPOCH_OF_ANOTHER_PLAN`, `UNREAD_INTERNAL_RECORDS`.
+        CheckpointError: `PLAN_CHANGED`, `UNREAD_INTERNAL_RECORDS`.
     """
     if fitted.difference is None:
         if fitted.document.number == 0:
@@ -174,18 +177,8 @@ def settle_plan(
     assert stored is not None
     if fitted.difference.refused:
         raise refused_change(application_id, fitted.difference)
-    begun = open_epoch(blobs)
-    if begun is not None:
-        raise CheckpointError(
-            "OPEN_EPOCH_OF_ANOTHER_PLAN",
-            f"epoch {begun.epoch} was begun with another topology, and is not through; the program that began it is "
-            "not in the checkpoint, or cannot be loaded here. Start the old topology once more to finish it (`hayase "
-            f"run --to-end`), then this one; or start over with `hayase app reset {application_id}`",
-            epoch=begun.epoch,
-            application_id=application_id,
-        )
     epochs = Epochs(blobs)
-    _check_drained(log, epochs.record(epochs.last_done()), json.loads(stored.text), fitted.difference)
+    _check_drained(log, epochs.positions(epochs.last_done()), json.loads(stored.text), fitted.difference)
     if stored.newest > stored.number:  # a start that got no further has published one
         same = fit_plan(
             stored, dataclasses.replace(fitted.topology, kept=None), again, options, threads=1, number=stored.newest,

@@ -14,7 +14,7 @@ from hayase.app.checkpoint import checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas, unreadable_topics
 from hayase.app.former_program import draining_program, program_of_open_epoch
 from hayase.app.migration import finish_migration
-from hayase.app.plan_switch import FittedPlan, fit_plan, settle_plan
+from hayase.app.plan_switch import FittedPlan, fit_plan, open_epoch, settle_plan
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
@@ -34,10 +34,12 @@ from hayase.runtime.driver.session import default_slots
 from hayase.runtime.epochs.done_marks import restore_done_marks
 from hayase.runtime.epochs.log_ownership import Claim, check_ownership, claim, forget_claims
 from hayase.runtime.epochs.record_retention import Floor
+from hayase.runtime.epochs.redo import redo_epoch, settle_closed_epochs
 from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, record_positions
 from hayase.runtime.epochs.terms import begin_term
 from hayase.runtime.wire.app_spec import AppSpec, check_picklable
 from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.remote_bundles_marker import set_moving
@@ -61,11 +63,13 @@ def prepare(
     *,
     delete_removed_stores: bool = False,
     on_change: Callable[[PlanDifference], None] = lambda difference: None,
+    unfinished: int | None = None,
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
 
     Where something is left to the program of before, an open epoch of another topology (`AppSpec.finishes`) or records
-    of internal topics (`AppSpec.drains`), it is that one's (`AppSpec.hands_over`): prepare again when that is done.
+    of internal topics (`AppSpec.drains`), it is that one's (`AppSpec.hands_over`): prepare again when that is done, or
+    when that program could not finish the epoch.
 
     Internal topics and the plan in the checkpoint are made if need be.
 
@@ -79,6 +83,7 @@ def prepare(
         first_start: called where the application has never started on its checkpoint, before that is noted there.
         delete_removed_stores: see `fit_plan`.
         on_change: called with what differs where another plan takes the place of the one in use.
+        unfinished: an open epoch that the program of before has failed at: this one does it again.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
@@ -118,6 +123,7 @@ def prepare(
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
+        _settle_open_epoch(blobs, log, fitted, config, unfinished)
         former = _former_program(blobs, log, fitted, config.application_id)
         if former is not None:
             former = dataclasses.replace(
@@ -258,6 +264,28 @@ def _check_log(
     if not config.exactly_once:
         forget_claims(blobs)  # its epochs leave no markers
     return checkpoint_id, noted
+
+
+def _settle_open_epoch(
+    blobs: BlobStore, log: Log, fitted: FittedPlan, config: StreamsConfig, unfinished: int | None
+) -> None:
+    """Have this program do an open epoch again that the one that began it cannot finish, or is about to."""
+    begun, difference = open_epoch(blobs), fitted.difference
+    if settle_closed_epochs(blobs, begun, same_plan=difference is None) or begun is None:
+        return
+    if difference is None or difference.refused:
+        return
+    if (
+        program_of_open_epoch(blobs, fitted) is None
+        or unfinished == begun.epoch
+        or RedoneEpochs(blobs).is_closed(begun.epoch)
+    ):
+        places = fitted.document.places
+        redo_epoch(blobs, log, config.application_id, begun, places, exactly_once=config.exactly_once)
+        _LOG.warning(
+            "epoch %d was begun with another topology, whose program cannot finish it: this one does it again",
+            begun.epoch, extra={"application_id": config.application_id},
+        )  # fmt: skip
 
 
 def _former_program(blobs: BlobStore, log: Log, fitted: FittedPlan, application_id: str) -> AppSpec | None:

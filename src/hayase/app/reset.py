@@ -37,6 +37,7 @@ _FOLDERS = (
     "floor/",
     "terms/",
     "amendments/",
+    "redo/",
     "positions/",
     "sql/",
 )
@@ -137,7 +138,7 @@ def _check_repartitions(blobs: BlobStore, log: Log) -> None:
     Answers of foreign-key joins are left out: they say which row they are for, so one that comes twice changes nothing.
     """
     epochs, stored = Epochs(blobs), stored_plan(blobs)
-    record = epochs.record(max(epochs.recorded(), default=-1))
+    record = epochs.positions(max(epochs.recorded(), default=-1))
     if record is None or stored is None:
         return
     for topic in stored.internal_topics:

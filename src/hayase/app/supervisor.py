@@ -77,6 +77,12 @@ class Supervisor:
         while error is not None and self._app.state is not State.PENDING_SHUTDOWN:
             if isinstance(error, LeaseHeldError):
                 return error  # the other copy goes on
+            if self._changes is not None and self._changes.may_redo(error):
+                redone = self._redo(self._changes, error)
+                if redone is None:
+                    error = self._follow()
+                    continue
+                error = redone
             delay_s = self._recovery.delay_s(error, self._runner.run.progress.epochs)
             if delay_s is None:
                 if self._changes is not None:
@@ -121,6 +127,18 @@ class Supervisor:
             self._runner.stop_query()
             return error
         self._stop_if_closed()
+        return None
+
+    def _redo(self, changes: TopicChanges, error: HayaseError) -> HayaseError | None:
+        """Have the program that was started do the epoch again at which the one before failed; why it cannot."""
+        self._app.move_if(State.RUNNING, State.REBALANCING)
+        try:
+            changes.redo(error)
+            self._stop_if_closed()
+        except HayaseError as refused:
+            return refused
+        except Exception as failed:  # as for a query that is followed
+            return self._runner.why_lost(failed)
         return None
 
     def _status(self) -> RunStatus:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from hayase.app.connected_runner import ConnectedRunner
 from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
 from hayase.app.unread_records import DRAIN_TIMEOUT_S, not_drained
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError
+from hayase.core.errors import CheckpointError, HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.protocol import Log
@@ -25,6 +25,18 @@ from hayase.topology.resolve import has_patterns, with_pattern_topics
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
+
+_NOT_OF_A_PROGRAM = frozenset({"EXECUTOR_LOST", "PLANNER_LOST", "PROCESS_NOT_STARTED", "SPARK_DIED"})
+"""Conditions that say nothing about whether a program can finish an epoch."""
+_EXPLAINED = frozenset({"OPEN_EPOCH_OF_ANOTHER_PLAN", "UNREAD_INTERNAL_RECORDS"})
+
+
+class Plan(Protocol):
+    """Plans an application: see `hayase.app.prepare.prepare`."""
+
+    def __call__(self, *, unfinished: int | None = None) -> AppSpec:
+        """The application; `unfinished`: an epoch that the program of before could not finish."""
+        ...
 
 
 class TopicChanges:
@@ -50,7 +62,7 @@ class TopicChanges:
         config: StreamsConfig,
         blobs: BlobStore,
         runner: QueryRunner | TopologyRunner | ConnectedRunner,
-        plan: Callable[[], AppSpec],
+        plan: Plan,
         shipped: AppSpec,
         *,
         watch: bool,
@@ -93,7 +105,31 @@ class TopicChanges:
         Raises:
             TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.
         """
-        shipped = self._shipped = self._plan()
+        self._go_on_with(self._plan())
+
+    def may_redo(self, error: HayaseError) -> bool:
+        """Whether it is the program before that failed with an error, at the epoch that was left to it."""
+        of_a_program = isinstance(error, ProcessingError | ProductionError | SerializationError)
+        return self._shipped.finishes is not None and of_a_program and error.condition not in _NOT_OF_A_PROGRAM
+
+    def redo(self, error: HayaseError) -> None:
+        """Have the program that was started do that epoch again.
+
+        Raises:
+            CheckpointError: `OPEN_EPOCH_OF_ANOTHER_PLAN`: a bundle has completed it under the program before.
+            HayaseError: as `take`.
+        """
+        _LOG.warning("the program before cannot finish epoch %d, which it began: %s", self._shipped.finishes, error)
+        try:
+            shipped = self._plan(unfinished=self._shipped.finishes)
+        except CheckpointError as refused:
+            if refused.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN":
+                refused.message += f". The program before failed with: {error.message}"
+            raise
+        self._go_on_with(shipped)
+
+    def _go_on_with(self, shipped: AppSpec) -> None:
+        self._shipped = shipped
         self._drains_until = None
         self._runner.replace(shipped, self._blobs)
         if self._watch is not None:
@@ -103,7 +139,7 @@ class TopicChanges:
     def explain(self, error: HayaseError) -> None:
         """Say of an error that ends the application that it is the program before that failed, if it is."""
         app = self._shipped
-        if not app.hands_over or error.condition == "UNREAD_INTERNAL_RECORDS":
+        if not app.hands_over or error.condition in _EXPLAINED:
             return
         left = f"finish epoch {app.finishes}" if app.finishes is not None else f"empty {', '.join(sorted(app.drains))}"
         error.message += (

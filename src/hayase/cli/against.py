@@ -22,9 +22,10 @@ from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.embedded.store import FILES
+from hayase.runtime.epochs.redo import part_in
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.topology.topology import Topology
 
 
@@ -55,12 +56,22 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
     lines += changed
     begun = open_epoch(blobs)
     if not refused and begun is not None and fitted.difference is not None:
-        refused = program_of_open_epoch(blobs, fitted) is None
-        who = "REFUSED: start the old topology to finish it" if refused else "the old topology finishes it first"
+        who, refused = _of_open_epoch(blobs, fitted, begun, config)
         lines.append(f"  epoch {begun.epoch} is open: {who}")
     new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
     schemas = list(_schema_lines(blobs, fitted.topology, new_stores))
     return [*lines, *schemas], refused or bool(schemas)
+
+
+def _of_open_epoch(blobs: BlobStore, fitted: FittedPlan, begun: EpochRecord, config: StreamsConfig) -> tuple[str, bool]:
+    """The program that finishes an epoch of another topology, and whether a start of this one is refused for it."""
+    part = part_in(blobs, None, config.application_id, begun, fitted.document.places)
+    if program_of_open_epoch(blobs, fitted) is not None:
+        fails = "this one does it again" if part is None else f"its function is to be corrected first, as {part}"
+        return f"the old topology finishes it first; if it fails, {fails}", False
+    if part is None:
+        return "its program is gone, so this one does it again, unless outputs of it are in the log", False
+    return f"REFUSED: {part}, and its program is gone: start the old topology to finish it", True
 
 
 def _partitions(stored: StoredPlan, topology: Topology, config: StreamsConfig) -> tuple[Mapping[str, int], list[str]]:

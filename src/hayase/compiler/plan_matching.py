@@ -100,6 +100,15 @@ def with_deletions(shape: PlanShape, before: PlanShape | None = None) -> PlanSha
     return msgspec.structs.replace(shape, subtopologies=parts)
 
 
+def without_deletions(shape: PlanShape) -> PlanShape:
+    """The shape, with rows that it was to delete left where they are."""
+    parts = {
+        name: msgspec.structs.replace(part, left=(*part.left, *part.deleted), deleted=())
+        for name, part in shape.subtopologies.items()
+    }
+    return msgspec.structs.replace(shape, subtopologies=parts)
+
+
 def _owners(old: PlanShape, part: SubtopologyShape) -> dict[str, list[str]]:
     owners: dict[str, list[str]] = {}
     for store in part.stores:

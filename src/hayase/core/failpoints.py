@@ -70,6 +70,9 @@ RARE_NAMES = (
 changelog (they are written, the state is not yet), of snapshots, of deleting completed records from internal topics,
 and of migrations (a delta is beside the changelog; before and after the commit; a delta is in the changelog; all is
 done but to clear up)."""
+REDO_NAMES = ("after_closure", "after_attempts_ended", "after_redo_decision", "after_redo_mark", "before_write")
+"""Those of a start that does an open epoch again, in the application's process; and of bundles without a delta, which
+have looked whether their epoch is closed, and are about to write."""
 
 SERVER_NAMES = (
     "after_command",

@@ -6,7 +6,7 @@ the process that made them and must not cross a fork.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.errors import CheckpointError, LogError
+from hayase.core.failpoints import reach
 from hayase.core.records import Headers, SourceRecord, TopicPartition
 from hayase.core.secrets import Settings
 
@@ -197,6 +198,25 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
     return True
 
 
+def check_attempt(bundle: str, marker: Marker, is_closed: Callable[[], bool] | None) -> None:
+    """Check that an attempt may publish an epoch; see `EpochWriter.publish_epoch`.
+
+    Raises:
+        LogError: `STATE_MOVED`: the epoch is closed.
+    """
+    if is_closed is None:
+        return
+    if is_closed():
+        raise LogError(
+            "STATE_MOVED",
+            f"epoch {marker.epoch} is closed: a start of another program does it again, or is about to decide that. "
+            "This attempt gives up; nothing was written",
+            bundle=bundle,
+            epoch=marker.epoch,
+        )
+    reach("before_write", bundle=bundle, epoch=marker.epoch)
+
+
 class LogReader(Protocol):
     """Reads ranges; kept by a worker process from epoch to epoch."""
 
@@ -231,6 +251,7 @@ class EpochWriter(Protocol):
         batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
+        is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """Write the outputs of an epoch exactly once: outputs and marker become visible together, or not at all.
 
@@ -246,11 +267,14 @@ class EpochWriter(Protocol):
             place: the bundle's place in the application's plan, always the same: where bundles of different places keep
                 their markers apart, none waits for another's open transaction. Found from the bundle's name if not
                 given.
+            is_closed: whether attempts of the epoch are to give up; asked at a moment from which on `Log.end_attempts`
+                ends this one.
 
         Raises:
             CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the bundle's marker is of this epoch with another digest.
             ProductionError: a record was refused permanently.
-            LogError: the log could not be reached in time; calling again is safe.
+            LogError: `STATE_MOVED`: the epoch is closed; or the log could not be reached in time: calling again is
+                safe.
         """
         ...
 
@@ -352,6 +376,22 @@ class Log(Protocol):
 
         Raises:
             LogError: the log could not be reached.
+        """
+        ...
+
+    def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
+        """End all calls of `publish_epoch` that have asked whether their epoch is closed, and have not written yet.
+
+        When it returns, `markers` tells all that such calls have written, and will ever write, of an epoch that was
+        closed before.
+
+        Args:
+            application_id: of the application.
+            checkpoint_id: of its checkpoint.
+            bundles: those that may publish.
+
+        Raises:
+            LogError: the log could not be reached; calling again is safe.
         """
         ...
 

@@ -22,6 +22,7 @@ from hayase.core.time import Clock, SystemClock
 from hayase.query.checkpoint import Checkpoint, find_checkpoint
 from hayase.query.numbered_plans import plan_numbers
 from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.state.delta.delta import Delta
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.epoch_lock import EpochLock
@@ -98,6 +99,7 @@ class FollowerReplica:
         self._epoch: int | None = None
         self._done = -1
         self._listed = float("-inf")
+        self._redone = RedoneEpochs(blobs)
         self._status = FollowerStatus()
 
     @property
@@ -151,6 +153,7 @@ class FollowerReplica:
             for followed in self._followed.values():
                 followed.state.close()
             self._followed, self._epoch, self._done, self._listed = {}, None, -1, float("-inf")
+            self._redone = RedoneEpochs(self._blobs)
         self._checkpoint = checkpoint
         return checkpoint
 
@@ -215,8 +218,10 @@ class FollowerReplica:
         return any(epoch > self._done for epoch in changelog.snapshots.epochs())
 
     def _deltas(self, checkpoint: Checkpoint, epoch: int) -> dict[str, Delta]:
-        """The deltas of an epoch."""
+        """The deltas of an epoch; none where it is done again, under the next number."""
         deltas: dict[str, Delta] = {}
+        if epoch in self._redone:
+            return deltas
         for bundle in checkpoint.tasks:
             followed = self._followed.get(bundle)
             changelog = followed.changelog if followed else Changelog(self._blobs, bundle)

@@ -66,6 +66,19 @@ def number_in_use(blobs: BlobStore) -> int:
     return record.plan_number if record is not None else 0
 
 
+def has_counted(blobs: BlobStore, number: int) -> bool:
+    """Whether the plan in use has epochs that are done and count: not if it has only begun some, or they are redone."""
+    epochs = Epochs(blobs)
+    last_done = epochs.last_done()
+    for epoch in sorted(epochs.recorded(), reverse=True):
+        record = epochs.record(epoch)
+        if record is None or record.plan_number != number:
+            return False
+        if epoch <= last_done and not epochs.is_redone(epoch):
+            return True
+    return False
+
+
 def read_plan(blobs: BlobStore, number: int) -> NumberedPlan | None:
     """A plan; `None` if it is not there, as of plan 0 where no program of this release has started.
 

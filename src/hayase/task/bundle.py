@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -165,7 +166,8 @@ class BundleRunner:
         self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
         # An epoch that was begun with a journal is finished with it, though the program may need none any more.
-        if self._subtopology.journalled or record.journals(self._bundle.id):
+        journalled = self._subtopology.journalled or record.journals(self._bundle.id)
+        if journalled:
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
         else:
             self._tasks.leave()  # nothing would tell that another process has run an epoch in between
@@ -180,8 +182,9 @@ class BundleRunner:
         services = self._services
         marker = Marker(services.checkpoint_id, record.epoch, record.digest)
         publication = Publication(
-            services.application_id, self._bundle.id, marker, sent.outputs, services.exactly_once, self._plan_position
-        )
+            services.application_id, self._bundle.id, marker, sent.outputs, services.exactly_once, self._plan_position,
+            None if journalled else partial(self._changelog.redone.is_closed, record.epoch),
+        )  # fmt: skip
         return PreparedEpoch(publication, sent.rows, adopted, metrics, steps, self._due(adopted=adopted), completed)
 
     def _due(self, *, adopted: bool) -> int | None:
@@ -218,6 +221,7 @@ class BundleRunner:
             earlier = self._changelog.get(record.epoch)
         if earlier is not None:
             self._check(earlier, record)
+            self._check_open(record)
             self._tasks.leave()
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
@@ -235,6 +239,7 @@ class BundleRunner:
         reach("before_delta", bundle=self._bundle.id, epoch=record.epoch)
         delta = self._changelog.publish(mine)
         reach("after_delta", bundle=self._bundle.id, epoch=record.epoch)
+        self._check_open(record)
         adopted = delta is not mine
         steps.done("delta")
         reach("before_apply", bundle=self._bundle.id, epoch=record.epoch)
@@ -295,8 +300,20 @@ class BundleRunner:
                 "work on it. This attempt gives up; the next one goes on",
                 bundle=self._bundle.id,
             )
-        if epoch.epoch < record.epoch - 1 and self._had_journal(record.epoch - 1):
-            raise self._changelog.missing_delta(epoch.epoch, record.epoch - 1)
+        if epoch.epoch >= record.epoch - 1:
+            return
+        last = record.epoch - 1
+        while last in self._changelog.redone:
+            last -= 1
+        if epoch.epoch < last and self._had_journal(last):
+            raise self._changelog.missing_delta(epoch.epoch, last)
+
+    def _check_open(self, record: EpochRecord) -> None:
+        """Check that the attempt may go on with the delta that is in its place, before anything follows from it.
+
+        A start that closes the epoch looks for deltas afterwards: this attempt sees that, or the start the delta.
+        """
+        self._changelog.redone.check_open(record.epoch, self._bundle.id)
 
     def _delete_removed_stores(self, epoch: EpochState) -> None:
         """Delete rows that stores of earlier plans have left, with the epoch: its delta says so to all copies."""

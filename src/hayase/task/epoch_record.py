@@ -19,6 +19,8 @@ from hayase.task.plan import Plan
 EPOCH_FOLDER = "epochs/"
 EPOCH_DIGITS = 20
 _DONE = ".done"
+_REDONE = b" redone"
+"""Behind the digest in the done mark of an epoch that did not count: the next one reads its ranges again."""
 _PROBES = 24
 _DIGEST_BYTES = 16
 _DIGEST = re.compile(rb"[0-9a-f]{32}")
@@ -146,6 +148,14 @@ class EpochRecord(msgspec.Struct, frozen=True):
                 self.epoch,
             )
 
+    def unread(self) -> EpochRecord:
+        """Where epochs are if they have not read this one's ranges, as a record that is never published."""
+        ranges = {
+            topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
+            for topic, partitions in self.ranges.items()
+        }
+        return msgspec.structs.replace(self, ranges=ranges)
+
     def journals(self, bundle: str) -> bool | None:
         """Whether a bundle publishes a delta in this epoch; `None` if a record of an earlier version does not say."""
         return None if self.program is UNSET else bundle in self.program.journalled
@@ -166,6 +176,11 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
         f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint "
         "from a copy, or start over with `hayase app reset`",
     )
+
+
+def redone_mark(record: EpochRecord) -> bytes:
+    """The done mark of an epoch that does not count: the next one reads its ranges again."""
+    return record.digest.encode() + _REDONE
 
 
 def _mark_differs(record: EpochRecord, mark: bytes) -> CheckpointError:
@@ -224,9 +239,19 @@ class Epochs:
             CheckpointError: `EPOCH_RECORD_CORRUPT`, also where it is not the one that was marked as done.
         """
         record, mark = self.record(epoch), self._blobs.get(done_name(epoch))
-        if record is not None and mark is not None and mark != record.digest.encode():
-            raise _mark_differs(record, mark)
+        if record is not None and mark is not None and mark.removesuffix(_REDONE) != record.digest.encode():
+            raise _mark_differs(record, mark.removesuffix(_REDONE))
         return record
+
+    def is_redone(self, epoch: int) -> bool:
+        """Whether an epoch is marked as one that the next one does again."""
+        mark = self._blobs.get(done_name(epoch))
+        return mark is not None and mark.endswith(_REDONE)
+
+    def positions(self, epoch: int) -> EpochRecord | None:
+        """The record of an epoch that is done, with ranges that end where the next one goes on."""
+        record = self.record(epoch)
+        return record.unread() if record is not None and self.is_redone(epoch) else record
 
     def recorded(self) -> list[int]:
         """Epochs of which there is a record, ascending."""

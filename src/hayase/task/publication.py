@@ -20,6 +20,7 @@ class Publication:
         batches: the outputs; may be read from disk, until the bundle's next epoch begins. Empty: nothing is written.
         exactly_once: whether a marker goes with them.
         plan_position: of the bundle (see `EpochWriter.publish_epoch`).
+        is_closed: likewise; `None` where the bundle has a delta of the epoch, which was looked at in its stead.
     """
 
     application_id: str
@@ -28,6 +29,7 @@ class Publication:
     batches: Sequence[OutgoingBatch]
     exactly_once: bool
     plan_position: int | None = None
+    is_closed: Callable[[], bool] | None = None
 
     @property
     def records(self) -> int:
@@ -58,8 +60,9 @@ def _publish(publication: Publication, writer: Callable[[], EpochWriter]) -> boo
     written = False
     if batches and publication.exactly_once:
         written = writer().publish_epoch(
-            publication.application_id, publication.bundle, marker, batches, place=publication.plan_position
-        )
+            publication.application_id, publication.bundle, marker, batches,
+            place=publication.plan_position, is_closed=publication.is_closed,
+        )  # fmt: skip
     elif batches:
         writer().append(batches)
         written = True

@@ -72,6 +72,44 @@ def test_the_same_epoch_of_another_record_is_an_error_and_nothing_is_written(
     assert (settled_values(log, topic), log.markers(application)) == ([b"a"], {"b0": marker})
 
 
+def test_an_attempt_of_an_epoch_that_is_closed_writes_nothing(log: Log, application: str, topic: str) -> None:
+    writer = log.writer()
+    marker = Marker("L", 1, "d")
+    assert writer.publish_epoch(application, "b0", marker, [batch(topic, [b"a"])], is_closed=lambda: False)
+    for bundle, epoch in (("b0", 2), ("b1", 1)):
+        outputs = [batch(topic, [b"closed"])]
+        with pytest.raises(LogError) as refused:
+            writer.publish_epoch(application, bundle, Marker("L", epoch, "d"), outputs, is_closed=lambda: True)
+        assert refused.value.condition == "STATE_MOVED"
+    writer.close()
+    assert (settled_values(log, topic), log.markers(application)) == ([b"a"], {"b0": marker})
+
+
+@pytest.mark.parametrize("published_before", [True, False], ids=["a writer with a kept producer", "a new writer"])
+def test_an_attempt_that_has_looked_before_its_epoch_was_closed_is_ended(
+    log: Log, application: str, topic: str, published_before: bool
+) -> None:
+    looks: list[bool] = []
+
+    def is_closed() -> bool:
+        looks.append(bool(looks))
+        if not looks[-1]:  # it is closed right behind the first look
+            log.end_attempts(application, "L", ["b0"])
+        return looks[-1]
+
+    writer = log.writer()
+    if published_before:
+        writer.publish_epoch(application, "b0", Marker("L", 1, "d"), [batch(topic, [b"a"])], is_closed=lambda: False)
+    with pytest.raises(LogError) as refused:
+        writer.publish_epoch(application, "b0", Marker("L", 2, "d"), [batch(topic, [b"late"])], is_closed=is_closed)
+    writer.close()
+    assert refused.value.condition == "STATE_MOVED" and looks == [False, True]
+    assert settled_values(log, topic) == ([b"a"] if published_before else [])
+    assert {bundle: marker.epoch for bundle, marker in log.markers(application).items()} == (
+        {"b0": 1} if published_before else {}
+    )
+
+
 def test_a_marker_of_another_checkpoint_counts_as_absent(log: Log, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("old", 5, "d"), batch(topic, [b"old"]))
     assert publish(log, application, "b0", Marker("new", 1, "d"), batch(topic, [b"new"]))

@@ -38,8 +38,11 @@ from hayase.query.checkpoint import find_checkpoint, subtopology_of_store
 from hayase.query.numbered_plans import plan_numbers
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.redone_epochs import REDO_FOLDER, RedoneEpochs
+from hayase.state.delta.delta import Delta
 from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
 
 READ = Consumed.with_(Serdes.string(), Serdes.json(schema={"id": pl.Int64}))
 
@@ -56,13 +59,15 @@ class Shop:
         self.blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
         self._endpoints = RunEndpoints(str(folder / "control"), str(folder / "sockets"))
 
-    def start(self, topology: Topology, *, delete_removed_stores: bool = False) -> AppSpec:
+    def start(
+        self, topology: Topology, *, delete_removed_stores: bool = False, unfinished: int | None = None
+    ) -> AppSpec:
         """What workers would get."""
         self.changes: list[str] = []
         return prepare(
             configured(topology, self.config), self.config, self.blobs, self._endpoints, {},
             delete_removed_stores=delete_removed_stores,
-            on_change=lambda difference: self.changes.extend(store_lines(difference)),
+            on_change=lambda difference: self.changes.extend(store_lines(difference)), unfinished=unfinished,
         )  # fmt: skip
 
     def epoch(self, app: AppSpec, *, done: bool = True) -> EpochRecord:
@@ -82,6 +87,11 @@ class Shop:
         if done:
             self.blobs.put_if_absent(done_name(record.epoch), record.digest.encode())
         return record
+
+    def delta(self, bundle: str, record: EpochRecord) -> None:
+        """A bundle has completed an epoch."""
+        delta = Delta("shop", record.checkpoint_id, bundle, record.epoch, record.digest, -1, "")
+        Changelog(self.blobs, bundle).publish(delta)
 
     def put(self, topic: str) -> None:
         writer = self.log.writer()
@@ -240,7 +250,7 @@ def test_an_open_epoch_is_for_the_topology_that_began_it(shop: Shop) -> None:
     app = shop.start(built(counts()))
     begun = shop.epoch(app, done=False)
     said, refused = shop.against(built(counts(filtered=True)))
-    assert refused and "epoch 0 is open: REFUSED" in said
+    assert not refused and "epoch 0 is open: its program is gone, so this one does it again" in said
     app.publish(shop.blobs, Vault())
     said, refused = shop.against(built(counts(filtered=True)))
     assert not refused and "epoch 0 is open: the old topology finishes it first" in said
@@ -248,8 +258,67 @@ def test_an_open_epoch_is_for_the_topology_that_began_it(shop: Shop) -> None:
     assert (finishing.finishes, finishing.plan.digest, finishing.plan_number) == (0, begun.plan, 0)
     assert finishing.term > app.term, "the run that was killed is fenced off"
     shop.blobs.delete_below("programs/")
-    assert shop.refused(built(counts(filtered=True))).condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
+    shop.delta("0-1", begun)
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert refused and "epoch 0 is open: REFUSED: bundle 0-1 has published a delta of it" in said
+    error = shop.refused(built(counts(filtered=True)))
+    assert error.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN" and "bundle 0-1 has published a delta of it" in error.message
+    assert not shop.blobs.list(REDO_FOLDER), "nothing was begun"
     assert shop.start(built(counts())).plan_number == 0
+
+
+def test_an_open_epoch_whose_program_is_gone_or_fails_is_done_again(shop: Shop) -> None:
+    app = shop.start(built(counts()))
+    app.publish(shop.blobs, Vault())
+    begun = shop.epoch(app, done=False)
+    assert shop.start(built(counts(filtered=True))).finishes == 0
+    assert shop.against(built(counts(filtered=True)))[0].endswith(
+        "epoch 0 is open: the old topology finishes it first; if it fails, this one does it again"
+    )
+    changed = shop.start(built(counts(filtered=True)), unfinished=0)
+    assert (changed.plan_number, changed.hands_over) == (1, False)
+    epochs = Epochs(shop.blobs)
+    assert epochs.last_done() == 0 and epochs.is_redone(0) and 0 in RedoneEpochs(shop.blobs)
+    assert epochs.checked_record(0) == begun
+    assert shop.start(built(counts())).plan_number == 0, "the plan in use is that of the newest record as ever"
+
+
+def test_a_start_goes_on_with_what_one_that_was_killed_had_decided(shop: Shop) -> None:
+    app = shop.start(built(counts()))
+    app.publish(shop.blobs, Vault())
+    shop.epoch(app, done=False)
+    redone = RedoneEpochs(shop.blobs)
+    closure = redone.close(0)
+    assert redone.is_closed(0)
+    shop.start(built(counts()))
+    assert not redone.is_closed(0), "the program that began it finishes it"
+    again = redone.close(0)
+    assert (closure, again) == (0, 1)
+    assert redone.decide(0, again, redone=True)
+    shop.start(built(counts()))
+    assert Epochs(shop.blobs).is_redone(0), "decided is decided"
+
+
+def test_what_a_plan_was_to_delete_is_there_still_if_its_first_epoch_is_done_again_by_another(shop: Shop) -> None:
+    shop.epoch(shop.start(built(two_counts)))
+    deleting = shop.start(built(counts()), delete_removed_stores=True)
+    shop.epoch(deleting, done=False)
+    again = shop.start(built(counts(filtered=True)), unfinished=1)
+    assert again.plan_number == 2 and again.topology.kept is not None and not again.topology.kept.deleted
+    shop.epoch(again)
+    stored = stored_plan(shop.blobs)
+    assert stored is not None and stored.document is not None
+    assert stored.document.shape.subtopologies["0"].left == ("more",), "its rows are there, and may be deleted later"
+    later = shop.start(built(counts(filtered=True)), delete_removed_stores=True).topology.kept
+    assert later is not None and later.deleted == {"0": ("more",)}
+
+
+def test_a_closure_that_came_too_late_is_without_effect(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    redone = RedoneEpochs(shop.blobs)
+    redone.close(0)
+    shop.start(built(counts()))
+    assert redone.decision(0) is False and not Epochs(shop.blobs).is_redone(0)
 
 
 def through(value: Serde[Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,7 @@ class Broker:
         batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
+        is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         self.append(batches)
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hayase.core.errors import ConfigError, LogError
@@ -238,6 +238,11 @@ class EmbeddedLog:
 
     def prepare_markers(self, application_id: str) -> None:
         """As `Log.prepare_markers`: nothing to do, each marker is a row of the log's tables."""
+
+    def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
+        """As `Log.end_attempts`: a writer that gets the write lock after this call finds that attempts were ended."""
+        ended = Marker(checkpoint_id, 0, self._new_id().hex)
+        self._store.write(lambda tables: tables.put_ended(application_id, ended))
 
     def delete_markers(self, application_id: str) -> None:
         """As `Log.delete_markers`."""

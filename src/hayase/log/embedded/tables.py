@@ -42,6 +42,8 @@ from hayase.log.embedded.checked_rows import CheckedRows, opened
 from hayase.log.embedded.remote_part import RemotePart, remote_part, remote_row
 from hayase.log.protocol import Marker, TopicInfo
 
+_ENDED = "@ended"
+"""Among the bundles of an application: see `Tables.put_ended`."""
 NAMES = ("meta", "topics", "partitions", "batches", "times", "remote", "cleaned", "garbage", "markers", "groups")
 
 _PARTITION = struct.Struct(">qqqqq")
@@ -360,13 +362,22 @@ class Tables(CheckedRows):
         row = _MarkerRow(marker.checkpoint_id, marker.epoch, marker.digest)
         self.put("markers", text_key(application_id, bundle), msgspec.json.encode(row))
 
+    def ended(self, application_id: str) -> bytes | None:
+        """What `put_ended` wrote last, to be compared; `None`: nothing."""
+        raw = self.get("markers", text_key(application_id, _ENDED))
+        return None if raw is None else bytes(raw)
+
+    def put_ended(self, application_id: str, ended: Marker) -> None:
+        """Note that attempts were ended: a writer that was about to publish sees that it is not what it was."""
+        self.put_marker(application_id, _ENDED, ended)
+
     def markers(self, application_id: str) -> dict[str, Marker]:
         """All markers of an application, by bundle."""
-        prefix = text_key(application_id)
+        prefix, ended = text_key(application_id), text_key(application_id, _ENDED)
         return {
             key[len(prefix) : -1].decode(): self._decoded("markers", key, raw, _marker)
             for key, raw in self.scan("markers", b"")  # all: a row that is missing may be under a damaged key
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key != ended
         }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:

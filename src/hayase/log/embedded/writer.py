@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hayase.core.errors import LogError, ProductionError
@@ -14,7 +14,15 @@ from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import compression_of, stamps_at_append
 from hayase.log.partitioning import PartitionRows, split_by_partition
-from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch, TopicInfo, is_published
+from hayase.log.protocol import (
+    Marker,
+    OutgoingBatch,
+    OutputBatch,
+    StoredBatch,
+    TopicInfo,
+    check_attempt,
+    is_published,
+)
 
 _ATTEMPTS = 5
 
@@ -29,8 +37,26 @@ class _Prepared:
     """Partitions whose records get the time of the append."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """The marker that goes with the records, and what it depends on.
+
+    Attributes:
+        is_closed: see `EpochWriter.publish_epoch`.
+    """
+
+    application_id: str
+    bundle: str
+    marker: Marker
+    is_closed: Callable[[], bool] | None
+
+
 class _TopicsChangedError(LogError):
     """A topic was recreated between encoding and writing."""
+
+
+class _AttemptsEndedError(LogError):
+    """Attempts were ended since it was asked whether the epoch is closed."""
 
 
 class EmbeddedWriter:
@@ -66,30 +92,36 @@ class EmbeddedWriter:
         batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
+        is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """As `EpochWriter.publish_epoch`; outputs and marker are one transaction of the log."""
         with self._store.read() as tables:
             if _is_published(tables, application_id, bundle, marker):
                 return False
-        return self._write(batches, marked=(application_id, bundle, marker))
+        return self._write(batches, marked=_Marked(application_id, bundle, marker, is_closed))
 
     def close(self) -> None:
         """Nothing is held back, so there is nothing to flush."""
 
-    def _write(self, batches: Sequence[OutgoingBatch], marked: tuple[str, str, Marker] | None) -> bool:
+    def _write(self, batches: Sequence[OutgoingBatch], marked: _Marked | None) -> bool:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with EncodedSpill(self._store.path) as spill:
                     return self._write_prepared(self._prepare(batches, spill), marked)
-            except _TopicsChangedError:
+            except (_TopicsChangedError, _AttemptsEndedError):
                 if attempt == _ATTEMPTS:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _write_prepared(self, prepared: _Prepared, marked: tuple[str, str, Marker] | None) -> bool:
+    def _write_prepared(self, prepared: _Prepared, marked: _Marked | None) -> bool:
+        ended = None if marked is None else self._ended_when_asked(marked)
+
         def work(tables: Tables) -> bool:
-            if marked is not None and _is_published(tables, *marked):
-                return False
+            if marked is not None:
+                if _is_published(tables, marked.application_id, marked.bundle, marked.marker):
+                    return False
+                if marked.is_closed is not None and tables.ended(marked.application_id) != ended:
+                    raise _AttemptsEndedError("STATE_MOVED", "epochs are closed one after the other; try again")
             if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics.values()):
                 raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and recreated all the time; try again")
             now_ms = self._clock.now_ms() if prepared.stamped else 0
@@ -99,11 +131,24 @@ class EmbeddedWriter:
                     key, (at_append_time(blob, now_ms) for blob in loaded) if key in prepared.stamped else loaded
                 )
             if marked is not None:
-                tables.put_marker(*marked)
-                reach("inside_publish", bundle=marked[1], epoch=marked[2].epoch)
+                tables.put_marker(marked.application_id, marked.bundle, marked.marker)
+                reach("inside_publish", bundle=marked.bundle, epoch=marked.marker.epoch)
             return True
 
         return self._store.write(work)
+
+    def _ended_when_asked(self, marked: _Marked) -> bytes | None:
+        """What `end_attempts` wrote last, as of before it was asked whether the epoch is closed.
+
+        Raises:
+            LogError: `STATE_MOVED`: it is closed.
+        """
+        if marked.is_closed is None:
+            return None
+        with self._store.read() as tables:
+            ended = tables.ended(marked.application_id)
+        check_attempt(marked.bundle, marked.marker, marked.is_closed)
+        return ended
 
     def _prepare(self, batches: Sequence[OutgoingBatch], spill: EncodedSpill) -> _Prepared:
         """Load, check and encode: what can be refused is refused here, before anything is written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from confluent_kafka.admin import OffsetSpec
 
@@ -11,6 +11,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import EARLIEST, LATEST, KafkaAdmin
 from hayase.log.kafka.markers import MarkerTopics, is_markers_topic, markers_topic
 from hayase.log.kafka.reader import KafkaReader
+from hayase.log.kafka.slot_ids import SlotIds
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.log.protocol import LogConfig, Marker, TopicInfo
 
@@ -116,6 +117,14 @@ class KafkaLog:
     def prepare_markers(self, application_id: str) -> None:
         """See `Log.prepare_markers`: makes the epochs topic."""
         self._markers.ensure(application_id)
+
+    def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
+        """See `Log.end_attempts`: takes all transactional ids under which the bundles may be published."""
+        ids = SlotIds(self._config, monotonic=self._monotonic, sleep=self._sleep)
+        try:
+            ids.end_attempts(application_id, bundles)
+        finally:
+            ids.close()
 
     def delete_markers(self, application_id: str) -> None:
         """See `Log.delete_markers`: deletes the epochs topic and the consumer group of that name."""

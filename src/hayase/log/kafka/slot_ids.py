@@ -26,6 +26,7 @@ from hayase.log.kafka.transactions import (
     given_transaction_timeout_s,
 )
 from hayase.log.protocol import LogConfig, Marker
+from hayase.storage.open import open_blobs
 
 _LOG = logging.getLogger("hayase.log.kafka.slots")
 
@@ -144,6 +145,28 @@ class SlotIds:
         for key, marker in self._markers.last_of(keys, wait=False).items():
             found[keys[key]][key[1]] = marker
         return found
+
+    def end_attempts(self, application_id: str, bundles: Iterable[str]) -> None:
+        """Take all ids under which bundles may be published: see `Log.end_attempts`.
+
+        Sessions of slots begin again; what other topologies have in them is published then.
+
+        Raises:
+            CheckpointError: `RUNTIME_CHECKPOINT_MISSING`: a runtime has the application, and its assignments are not
+                there.
+            LogError: the log could not be reached; calling again is safe.
+        """
+        self._markers.ensure(application_id)
+        owner, taken = self.owner(application_id), {own_id(application_id, bundle) for bundle in bundles}
+        if owner is not None:
+            assignments = Assignments(open_blobs(owner.checkpoint, fsync=False))
+            newest = assignments.newest()
+            if newest.number == 0:
+                raise _no_assignments(application_id, owner)
+            for each in (*assignments.earlier(newest.number), newest):
+                taken |= {place.id for place in each.places.get(application_id, {}).values()}
+        for id_ in sorted(taken):
+            self._take(id_, markers_topic(application_id))
 
     def take_over(
         self,

@@ -27,7 +27,7 @@ from hayase.log.kafka.transactions import (
     transaction_timeout,
     unanswered,
 )
-from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, is_published
+from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, check_attempt, is_published
 
 _LOG = logging.getLogger("hayase.log.kafka.slots")
 
@@ -44,6 +44,7 @@ class SlotStep(NamedTuple):
     Attributes:
         place: where; steps that are published together have one id.
         position: the bundle's place in the plan, see `EpochWriter.publish_epoch`.
+        is_closed: see `EpochWriter.publish_epoch`.
     """
 
     application_id: str
@@ -52,6 +53,7 @@ class SlotStep(NamedTuple):
     position: int | None
     marker: Marker
     batches: Sequence[OutgoingBatch]
+    is_closed: Callable[[], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -153,6 +155,9 @@ class SlotWriter(ProcessBound):
         self._learn(session, writes)
         new = [not is_published(session.last[each.partition, each.key], each.marker) for each in writes]
         if any(new):
+            for step, is_new in zip(steps, new, strict=True):
+                if is_new:
+                    check_attempt(step.bundle, step.marker, step.is_closed)
             missing = [each for each, is_new in zip(writes, new, strict=True) if is_new]
             try:
                 session.producer.write(missing, int(self._wall_clock_s() * 1000))

@@ -31,7 +31,7 @@ from hayase.log.kafka.transactions import (
     transaction_timeout,
     unanswered,
 )
-from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, is_published
+from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, check_attempt, is_published
 
 _ATTEMPTS = 5
 _FIRST_BACKOFF_S = 0.05
@@ -133,6 +133,7 @@ class KafkaWriter(ProcessBound):
         batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
+        is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """See `EpochWriter.publish_epoch`; a topic that does not exist raises UnknownTopicError.
 
@@ -147,7 +148,7 @@ class KafkaWriter(ProcessBound):
             kept = key in self._bundles
             failure: KafkaException | TransactionTimeoutError
             try:
-                return self._try_to_publish(key, marker, batches)
+                return self._try_to_publish(key, marker, batches, is_closed)
             except (KafkaException, TransactionTimeoutError) as error:
                 self._discard(key)
                 failure = error
@@ -207,7 +208,9 @@ class KafkaWriter(ProcessBound):
             bundle, marker.epoch, had_s, self._transaction_timeout_s,
         )  # fmt: skip
 
-    def _try_to_publish(self, key: _Key, marker: Marker, batches: Sequence[OutgoingBatch]) -> bool:
+    def _try_to_publish(
+        self, key: _Key, marker: Marker, batches: Sequence[OutgoingBatch], is_closed: Callable[[], bool] | None
+    ) -> bool:
         producer = self._bundles.get(key)
         if producer is not None and not self._may_go_on(producer, marker, batches):
             self._discard(key)
@@ -217,6 +220,9 @@ class KafkaWriter(ProcessBound):
             if is_published(producer.last, marker):
                 return False
         self._bundles.move_to_end(key)
+        check_attempt(
+            key[1], marker, is_closed
+        )  # while the id is owned: a start that closes epochs takes it afterwards
         try:
             producer.publish(marker, batches, int(self._wall_clock_s() * 1000))
         except KafkaException:

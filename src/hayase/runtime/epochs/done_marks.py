@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from hayase.runtime.epochs.record_retention import Floor
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import Epochs, done_name
+from hayase.task.epoch_record import Epochs, done_name, redone_mark
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -32,11 +33,12 @@ def restore_done_marks(blobs: BlobStore, checkpoint_id: str) -> list[int]:
     recorded, floor = set(epochs.recorded()), Floor(blobs, checkpoint_id).get()
     candidates = sorted(recorded - epochs.marked())
     missing = [epoch for epoch in candidates if epoch > floor and epoch + 1 in recorded]
+    redone = RedoneEpochs(blobs)
     for epoch in missing:
         record, following = epochs.record(epoch), epochs.record(epoch + 1)
         assert record is not None and following is not None, "with the lease held none deletes them"
         following.check_follows(record)
-        blobs.put_if_absent(done_name(epoch), record.digest.encode())
+        blobs.put_if_absent(done_name(epoch), redone_mark(record) if epoch in redone else record.digest.encode())
     if missing:
         _LOG.warning(
             "%d done marks were missing in the checkpoint (%s to %s): they were deleted, and are put back",

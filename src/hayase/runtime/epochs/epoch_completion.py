@@ -69,12 +69,15 @@ class EpochCompletion:
 
         Raises:
             CheckpointError: another run has marked it with another record.
+            LeaseHeldError: `LEASE_LOST`: another run does it again.
         """
         epoch = record.epoch
         reach("before_done", epoch=epoch)
         self._floor.check_checkpoint()
         if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
             self._epochs.checked_record(epoch)
+            if self._epochs.is_redone(epoch):
+                raise superseded(f"epoch {epoch} is done again by another program")
         reach("after_done", epoch=epoch)
         self.last_done = epoch
         self._unsettled = record

@@ -191,7 +191,7 @@ class EpochPlanner:
                     return after
                 continue
             if record is not None:
-                epoch = self._publish(record, self.record(after) if after >= 0 else None)
+                epoch = self._publish(record, self._positions(after))
                 self.planning_s = marking_s + time.monotonic() - began
                 return epoch
             if more and not self.control.stop_requested():
@@ -281,7 +281,17 @@ class EpochPlanner:
         known = self._last is not None and self._last.epoch == record.epoch - 1
         previous = self._last.record if known and self._last else self._epochs.record(record.epoch - 1)
         record.check_follows(previous)
-        return previous
+        return self._as_read(previous)
+
+    def _positions(self, epoch: int) -> EpochRecord | None:
+        """The record of an epoch that is complete, with ranges that end where the next one goes on."""
+        return self._as_read(self.record(epoch)) if epoch >= 0 else None
+
+    def _as_read(self, record: EpochRecord | None) -> EpochRecord | None:
+        """The record, with empty ranges where the next epoch reads them again; an epoch of this run is none such."""
+        if record is None or record.term == self.app.term or not self._epochs.is_redone(record.epoch):
+            return record
+        return record.unread()
 
     def _publish(self, record: EpochRecord, previous: EpochRecord | None) -> int:
         reach("before_epoch_record", epoch=record.epoch)
@@ -316,7 +326,8 @@ class EpochPlanner:
 
         While it waits for data it asks only for the ends.
         """
-        previous = self.record(after) if after >= 0 else None
+        before = self.record(after) if after >= 0 else None
+        previous = self._as_read(before)
         if previous is not None:
             self._wall.at_least(previous.wall_clock_ms)
         topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
@@ -341,7 +352,7 @@ class EpochPlanner:
             self._wall.now_ms(),
             ranges,
             former_ids | topic_ids,
-            previous.digest if previous is not None else "",
+            before.digest if before is not None else "",
             self._program,
             self.app.plan_number or UNSET,
         )

@@ -74,11 +74,14 @@ class PatientWriter:
         batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
+        is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """See `EpochWriter.publish_epoch`."""
         return patiently(
             self._patience,
-            lambda: self._writer.publish_epoch(application_id, bundle, marker, batches, place=place),
+            lambda: self._writer.publish_epoch(
+                application_id, bundle, marker, batches, place=place, is_closed=is_closed
+            ),
         )
 
     def close(self) -> None:

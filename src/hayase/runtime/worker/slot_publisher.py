@@ -57,5 +57,5 @@ def slot_step(publication: Publication, places: Mapping[str, Place]) -> SlotStep
     place = places[publication.bundle]
     return SlotStep(
         publication.application_id, publication.bundle, place, publication.plan_position, publication.marker,
-        publication.batches,
+        publication.batches, publication.is_closed,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.state.changelog.blob_names import epochs_of, parts_of
+from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.state.changelog.snapshot import Manifest, Snapshots, restore
 from hayase.state.delta.changes import StateChanges
 from hayase.state.delta.delta import DIGEST_BYTES, Delta, Part, Piece, delta_corrupt
@@ -45,6 +46,7 @@ class Changelog:
         self._verified = START
         self._checked_to = START.epoch
         self.snapshots = Snapshots(blobs, bundle)
+        self.redone = RedoneEpochs(blobs)
         self.restored: Counter[str] = Counter()
         """Changes replayed from deltas, and entries taken from snapshots, by task, since it was last cleared."""
 
@@ -101,7 +103,9 @@ class Changelog:
             self.catch_up(state, delta.epoch)
 
     def get(self, epoch: int, *, journal: bool = True) -> Delta | None:
-        """The delta of an epoch; `None` if there is none. `journal=False`: its journal is left out, unread.
+        """The delta of an epoch, whether it counts or not; `None` if there is none.
+
+        `journal=False`: its journal is left out, unread.
 
         Raises:
             StateError: `DELTA_CORRUPT`.
@@ -124,12 +128,20 @@ class Changelog:
         """Whether there is any delta or snapshot; there is none of bundles that keep nothing."""
         return bool(self.epochs() or self.snapshots.epochs())
 
+    def has_delta(self, epoch: int) -> bool:
+        """Whether there is a delta of an epoch, whether it counts or not."""
+        return self._blobs.exists(self._name(epoch))
+
     def reaches(self, epoch: int) -> bool:
         """Whether the delta of an epoch is there, or was deleted below a snapshot."""
         return self._blobs.exists(self._name(epoch)) or any(each >= epoch for each in self.snapshots.epochs())
 
     def epochs(self) -> list[int]:
-        """Epochs of which there is a delta, ascending."""
+        """Epochs of which there is a delta that counts, ascending."""
+        return self.redone.without(self.all_epochs())
+
+    def all_epochs(self) -> list[int]:
+        """Epochs of which there is a delta, also those that are redone, ascending."""
         return epochs_of(self._blobs.list(self._folder), self._folder)
 
     def delete(self, epoch: int) -> None:
@@ -147,11 +159,11 @@ class Changelog:
             epoch: one that is done, behind all that the bundle has.
             created_ms: the time.
         """
-        if not (self.epochs() or self.snapshots.have_parts() or self._blobs.list(self._parts)):
+        if not (self.all_epochs() or self.snapshots.have_parts() or self._blobs.list(self._parts)):
             return
         if max(self.snapshots.epochs(), default=-1) < epoch:
             self.snapshots.publish_end(checkpoint_id, epoch, created_ms)
-        for each in self.epochs():
+        for each in self.all_epochs():
             self.delete(each)
         self.delete_parts_below(epoch)
         last = self.snapshots.manifest(max(self.snapshots.epochs()))
@@ -265,7 +277,7 @@ class Changelog:
         if position == self._verified:
             return True
         delta = self._head(position.epoch)
-        return delta is not None and delta.digest == position.digest
+        return delta is not None and delta.digest == position.digest and position.epoch not in self.redone
 
     def _is_of_another_run(self, position: StatePosition) -> bool:
         """Whether the checkpoint shows that it has no such delta.
@@ -365,9 +377,11 @@ class Changelog:
 
     def _pending(self, epoch: int, to_epoch: int) -> list[int]:
         """Epochs of deltas behind `epoch`, up to and including `to_epoch`."""
-        if to_epoch - epoch <= _PROBED:
-            return [later for later in range(epoch + 1, to_epoch + 1) if self._blobs.exists(self._name(later))]
-        return [later for later in self.epochs() if epoch < later <= to_epoch]
+        if to_epoch - epoch > _PROBED:
+            return [later for later in self.epochs() if epoch < later <= to_epoch]
+        return self.redone.without(
+            [later for later in range(epoch + 1, to_epoch + 1) if self._blobs.exists(self._name(later))]
+        )
 
     def _follows(self, pending: list[int], position: StatePosition) -> bool:
         first = self._head(pending[0]) if pending else None

@@ -158,7 +158,7 @@ def delete_history(changelog: Changelog, before_ms: int) -> None:
     base = next((manifest for manifest in snapshots.newest_first() if manifest.created_ms <= before_ms), None)
     if base is None:
         return
-    deltas = [epoch for epoch in changelog.epochs() if epoch < base.epoch]
+    deltas = [epoch for epoch in changelog.all_epochs() if epoch < base.epoch]
     if deltas or snapshots.epochs()[0] < base.epoch:
         snapshots.verify(base)
         for epoch in deltas:
