@@ -93,6 +93,7 @@ def test_three_examples_run_as_one_runtime_by_the_commands_of_the_readme(tmp_pat
 
     with terminal.running(run) as shown:
         _until(lambda: terminal.run(status)[1].count("\tRUNNING") == 3, shown)
+        _until(lambda: shown.read_text().count("\tRUNNING\n") == 3, shown)
         buy("book", 1250)
         _until(lambda: '{"purchases":1,"cents":1250}' in spent(), shown)
         terminal.well(pause)
@@ -112,6 +113,7 @@ def test_three_examples_run_as_one_runtime_by_the_commands_of_the_readme(tmp_pat
         said = terminal.well(status)
         assert "ecommerce\truntime-ecommerce\tRUNNING" in said and "quickstart\truntime-quickstart\tERROR" in said
         assert "topic purchases, partition" in said, "the error says where"
+        _until(lambda: "quickstart\truntime-quickstart\tERROR: " in shown.read_text(), shown)
     assert shown.read_text().endswith("stopped\n")
     code, said = terminal.run(status)
     assert (code, said) == (3, "runtime 'runtime' is not running\n")

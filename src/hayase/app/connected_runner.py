@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from hayase.connect.program import ProgramConnectors
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hayase.app")
 
+_POLL_S = 0.05
+
 
 class ConnectedRunner:
     """Runs sources before, and sinks behind, the topology of a bounded run; all at once where there is no end.
@@ -30,7 +33,6 @@ class ConnectedRunner:
 
     def __init__(self, inner: QueryRunner | TopologyRunner, connectors: ProgramConnectors, *, bounded: bool) -> None:
         self.run: Run = inner.run
-        self.POLL_S = inner.POLL_S
         self._inner = inner
         self._connectors = connectors
         self._bounded = bounded
@@ -48,6 +50,10 @@ class ConnectedRunner:
     def _start_inner(self) -> None:
         self._inner.start()
         self._connectors.start(sources=False)
+
+    def wait(self) -> None:
+        """See `QueryRunner.wait`."""
+        time.sleep(_POLL_S)
 
     def poll(self) -> bool:
         """See `QueryRunner.poll`."""

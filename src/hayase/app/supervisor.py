@@ -106,7 +106,7 @@ class Supervisor:
                 self._tell()
                 if self._standbys is not None:
                     self._standbys.check()
-                time.sleep(self._runner.POLL_S)
+                self._runner.wait()
             return self._runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
             error = self._runner.why_lost(failed)

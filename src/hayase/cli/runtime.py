@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,10 +93,9 @@ def run(
                 typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
             return
         runtime.start()
-        for name, app in sorted(runtime.topologies.items()):
-            failed = f": {app.error}" if app.error is not None else ""
-            typer.echo(f"{name}\t{app.config.application_id}\t{app.state.value}{failed}")
+        shown: dict[str, str] = {}
         while not stop.asked and runtime.state is State.RUNNING:
+            shown = _show_states(runtime, shown)
             stop.wait(0.25)
         runtime.close()
     if runtime.error is not None:
@@ -268,6 +268,17 @@ def _load(target: str) -> tuple[str, Loaded]:
     if loaded.module is not None:
         by_value(loaded.module)
     return name, loaded
+
+
+def _show_states(runtime: StreamsRuntime, shown: Mapping[str, str]) -> dict[str, str]:
+    """Print the topologies whose line has changed since it was shown; the lines as they are now."""
+    lines = {}
+    for name, app in sorted(runtime.topologies.items()):
+        failed = f": {app.error}" if app.error is not None else ""
+        lines[name] = f"{name}\t{app.config.application_id}\t{app.state.value}{failed}"
+        if lines[name] != shown.get(name):
+            typer.echo(lines[name])
+    return lines
 
 
 def _line(name: str, topology: TopologyStatus) -> str:

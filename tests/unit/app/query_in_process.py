@@ -15,6 +15,7 @@ from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.epochs.slot_jobs import SlotOrder
 from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.topology_list import TopologyStarts
 from hayase.runtime.worker.slot_client import SlotWorker, work_off
@@ -37,6 +38,7 @@ class QueryInProcess:
         self.folder = Path(tempfile.mkdtemp(dir=folder.resolve()))
         self.endpoints = RunEndpoints(str(self.folder), str(socket_folder("hayase-test-")))
         self.slots = slots
+        self.folders = FolderWatch()
         self.error: HayaseError | None = None
         self._options = SharedOptions(
             str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING",
@@ -65,6 +67,7 @@ class QueryInProcess:
         """As `SharedQuery.close`."""
         self._stopping.set()
         self._planner.close()
+        self.folders.close()
         self._thread.join(_JOIN_S)
         assert not self._thread.is_alive(), "a slot did not end"
         for worker in self._workers:

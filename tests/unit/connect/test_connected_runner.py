@@ -5,7 +5,6 @@ from hayase.core.errors import ProcessingError
 
 
 class Inner:
-    POLL_S = 0.01
     run = None
 
     def __init__(self, steps):

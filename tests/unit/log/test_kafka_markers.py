@@ -57,9 +57,14 @@ class Consumer:
     def __init__(self) -> None:
         self.assigned: list[TopicPartition] = []
         self.at_end = False
+        self.asked_for: list[str] = []
 
     def assign(self, partitions: Iterable[Any]) -> None:
         self.assigned, self.at_end = [TopicPartition(each.topic, each.partition) for each in partitions], False
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        assert topic in [each.topic for each in self.assigned], "only assigned topics learn from the answer"
+        self.asked_for.append(topic)
 
     def unassign(self) -> None:
         self.assigned = []
@@ -99,6 +104,18 @@ def test_reads_at_the_same_time_do_not_get_each_others_markers(monkeypatch: pyte
     for thread in threads:
         thread.join(WAIT_S)
     assert read == {partition: marker_of(partition) for partition in PARTITIONS}
+
+
+def test_the_leader_of_a_topic_that_is_new_to_the_consumer_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client itself asks for new topics once a second: each topology of a runtime would wait for that."""
+    consumer = Consumer()
+    monkeypatch.setattr(Consumer, "both_read", threading.Barrier(1))
+    monkeypatch.setattr(markers, "open_consumer", lambda _: consumer)
+    ends: Any = Ends()
+    topics = MarkerTopics(LogConfig("kafka", "localhost:1"), ends)
+    for partition in (*PARTITIONS, *PARTITIONS):
+        assert topics.last(partition, "0") == marker_of(partition)
+    assert consumer.asked_for == [partition.topic for partition in PARTITIONS]
 
 
 def test_a_marker_of_a_connector_is_not_taken_for_one_of_a_bundle_that_has_moved() -> None:

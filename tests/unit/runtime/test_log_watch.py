@@ -72,6 +72,24 @@ def test_a_topic_that_is_gone_wakes_its_readers_who_find_out_why(log: EmbeddedLo
         watch.close()
 
 
+def test_a_topic_that_grows_or_is_made_again_wakes_its_readers(log: EmbeddedLog) -> None:
+    watch = LogWatch(log)
+    try:
+        mine, other = watch.add([A]), watch.add([B])
+        assert mine.wait(WAIT_S) and other.wait(WAIT_S)
+        watch.look_at_topics()
+        mine.clear()
+        other.clear()
+        watch.look_at_topics()
+        assert not mine.wait(0)
+        log.delete_topic("a")
+        log.create_topic("a", 1)
+        watch.look_at_topics()
+        assert mine.wait(0) and not other.wait(0)
+    finally:
+        watch.close()
+
+
 @pytest.mark.long
 def test_partitions_of_a_removed_topology_are_not_asked_for(log: EmbeddedLog) -> None:
     watch = LogWatch(log)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -65,6 +66,8 @@ class Loop:
 
     def stop(self) -> None: ...
 
+    def look_for_requests(self) -> None: ...
+
 
 class Places:
     """Assignments; a topology that is called `lost` gets none."""
@@ -109,3 +112,62 @@ def test_a_topology_that_gets_no_place_fails_alone(
     assert "RUNTIME_CHECKPOINT_MISSING" in (drivers["lost"].failure() or "")
     assert drivers["lost"].released() == START and drivers["good"].failure() is None
     assert places.started == [["good", "lost", "other"], ["good"], ["lost"], ["other"]]
+
+
+class StoppedLoop(Loop):
+    """A loop that says that it was started and stopped."""
+
+    running: ClassVar[set[str]] = set()
+
+    def __init__(self, planner: Any, *rest: object, **named: Any) -> None:
+        super().__init__(planner, *rest, **named)
+        self._name = planner.app.application_id
+
+    def start(self) -> None:
+        self.running.add(self._name)
+
+    def stop(self) -> None:
+        self.running.discard(self._name)
+
+    def join(self, _: float) -> None: ...
+
+
+def test_a_topology_whose_brokers_do_not_answer_holds_up_no_stop_of_another_and_is_not_started_once_it_is_removed(
+    planner: SharedPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def opened(options: Mapping[str, str], _: object) -> tuple[Any, Any]:
+        if options["name"] == "away":
+            asked.set()
+            assert answer.wait(WAIT_S)
+        return SimpleNamespace(app=SimpleNamespace(application_id=options["name"], exactly_once=False)), None
+
+    monkeypatch.setattr(planner, "_open", opened)
+    monkeypatch.setattr(shared_planner, "TopologyLoop", StoppedLoop)
+    entries, drivers = {}, {}
+    for name in ("good", "away"):
+        (tmp_path / name).mkdir()
+        options = {"name": name, "control": str(tmp_path / name), "digest": "d"}
+        entries[name] = ListedTopology(options, START, bounded=False)
+        drivers[name] = DriverControl(tmp_path / name)
+    listed = TopologyList(tmp_path / "run")
+    listed.write({"good": entries["good"]})
+    until(lambda: StoppedLoop.running == {"good"})
+    listed.write(entries)
+    assert asked.wait(WAIT_S)
+    listed.write({"away": entries["away"]})
+    until(lambda: drivers["good"].released() == START)
+    assert StoppedLoop.running == set() and drivers["away"].released() < START
+    listed.write({})
+    until(lambda: not planner.begin_job(1) > 1)  # it has seen the list
+    answer.set()
+    until(lambda: drivers["away"].released() == START)
+    assert StoppedLoop.running == set()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

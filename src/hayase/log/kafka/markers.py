@@ -18,11 +18,12 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 import confluent_kafka
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
@@ -40,6 +41,8 @@ _TOPIC_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _WAIT_S = 0.002
+_TOPIC_KNOWN_S = 60.0
+"""So long a consumer surely keeps what it has heard of a topic."""
 _SLOT_KEY = "@slot/"
 MOVED = 1 << 62
 """Later than any epoch: a writer that looks for a bundle's marker under the bundle's own key gives up.
@@ -82,6 +85,14 @@ MarkerKey = tuple[TopicPartition, str]
 """Where a marker is: the partition, and the key of its record."""
 
 
+@dataclass(slots=True)
+class _Reader:
+    """A consumer, and when it last heard of each topic."""
+
+    consumer: Consumer
+    known: dict[str, float] = field(default_factory=dict)
+
+
 class MarkerTopics(ProcessBound):
     """Reads markers, and makes the topics they are in. Thread-safe: reads at the same time have consumers of their own.
 
@@ -106,13 +117,13 @@ class MarkerTopics(ProcessBound):
         self._timeout_s = timeout_s
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._kept: Consumer | None = None
+        self._kept: _Reader | None = None
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
         self._lock = threading.Lock()  # a thread of the parent process may have held the one before
         if self._kept is not None:
-            leak(self._kept)
+            leak(self._kept.consumer)
         self._kept = None
 
     def close(self) -> None:
@@ -120,7 +131,7 @@ class MarkerTopics(ProcessBound):
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is not None:
-            kept.close()
+            kept.consumer.close()
 
     def ensure(self, application_id: str) -> int:
         """Make the topic if it does not exist; returns how many partitions it has."""
@@ -199,16 +210,18 @@ class MarkerTopics(ProcessBound):
         open_ranges = {partition: end for partition, (start, end) in ranges.items() if end > start}
         if not open_ranges:
             return
-        with self._lent_consumer() as consumer:
-            yield from self._consume(consumer, ranges, open_ranges)
+        with self._lent_reader() as reader:
+            yield from self._consume(reader, ranges, open_ranges)
 
     def _consume(
         self,
-        consumer: Consumer,
+        reader: _Reader,
         ranges: Mapping[TopicPartition, tuple[int, int]],
         open_ranges: dict[TopicPartition, int],
     ) -> Iterator[Message]:
+        consumer = reader.consumer
         consumer.assign([confluent_kafka.TopicPartition(*partition, ranges[partition][0]) for partition in open_ranges])
+        self._introduce(reader, {partition.topic for partition in open_ranges})
         deadline = self._monotonic() + self._timeout_s
         started: set[TopicPartition] = set()
         try:
@@ -233,22 +246,31 @@ class MarkerTopics(ProcessBound):
         finally:
             consumer.unassign()
 
+    def _introduce(self, reader: _Reader, topics: Collection[str]) -> None:
+        """Ask where the leaders of assigned topics are: left to itself the client asks for new ones once a second."""
+        now = self._monotonic()
+        for topic in topics:
+            if now - reader.known.get(topic, -_TOPIC_KNOWN_S) >= _TOPIC_KNOWN_S:
+                with suppress(KafkaException):  # reading says what is wrong
+                    reader.consumer.list_topics(topic, timeout=self._timeout_s)
+                    reader.known[topic] = now
+
     @contextmanager
-    def _lent_consumer(self) -> Iterator[Consumer]:
+    def _lent_reader(self) -> Iterator[_Reader]:
         """The kept consumer, or a new one while another thread has that; the first to come back is kept."""
         with self._lock:
-            consumer, self._kept = self._kept, None
-        if consumer is None:
-            consumer = open_consumer(self._config)
+            reader, self._kept = self._kept, None
+        if reader is None:
+            reader = _Reader(open_consumer(self._config))
         try:
-            yield consumer
+            yield reader
         finally:
             with self._lock:
                 spare = self._kept is not None
                 if not spare:
-                    self._kept = consumer
+                    self._kept = reader
             if spare:
-                consumer.close()
+                reader.consumer.close()
 
     def _close_reached(
         self, consumer: Consumer, open_ranges: dict[TopicPartition, int], started: set[TopicPartition]

@@ -29,6 +29,8 @@ from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.runtime")
 
+_POLL_S = 0.05
+
 
 class QueryRunner:
     """The query of a run, and what brings and takes Spark DataFrames beside it.
@@ -52,9 +54,6 @@ class QueryRunner:
     Raises:
         HayaseError: Spark does not start, or a frame of `from_spark` or `to_spark` cannot be made.
     """
-
-    POLL_S = 0.05
-    """How often `poll` is to be called."""
 
     def __init__(
         self,
@@ -153,6 +152,10 @@ class QueryRunner:
         self.run.control.request_change(app.hands_over)
         self.run.progress.begin_query()
         self._query = self._new_query()
+
+    def wait(self) -> None:
+        """Wait until it is time to `poll` again."""
+        time.sleep(_POLL_S)
 
     def poll(self) -> bool:
         """Take in what Spark reported; whether the query, or what is beside it, is still at work."""

@@ -25,13 +25,14 @@ from hayase.runtime.driver.spark_resources import SPARK_ERRORS
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.failure import query_failure, spark_gone, start_failure
+from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.log_relay import LogRelay
 from hayase.runtime.wire.shared_options import SHARED, SharedOptions
 from hayase.runtime.wire.topology_list import TopologyStarts
 
 _LOG = logging.getLogger("hayase.runtime")
 
-_POLL_S = 0.1
+_POLL_S = 0.5
 _RETURN_S = 10.0
 _RETURN_POLL_S = 0.01
 _INTERVAL_MS = 0
@@ -57,6 +58,7 @@ class SharedQuery:
     Attributes:
         endpoints: addresses of the run; the control folder is the runtime's.
         spark_log: the file for what Spark's JVM has to say.
+        folders: of the topologies' runs.
         error: what the runtime failed with.
     """
 
@@ -84,6 +86,7 @@ class SharedQuery:
         self._relay = LogRelay(host, bind)
         self.endpoints = RunEndpoints(str(self.folder), str(self._relay.folder), self._relay.address, host, bind)
         self.slots = slots
+        self.folders = FolderWatch()
         self.error: HayaseError | None = None
         self._id = runtime_id
         self._settings = {HADOOP_UMASK: f"{umask_of(folder.parent):03o}", **spark_settings}
@@ -139,6 +142,7 @@ class SharedQuery:
         if self._session is not None:
             quietly("Spark could not be let go", self._session.release)
         quietly("the relay of logs could not be closed", self._relay.close)
+        self.folders.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _open(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hayase.runtime.wire.failure import find_error
 from hayase.storage.blobs import BlobStore
 
 _POLL_S = 0.01
+_WAIT_S = 1.0
 _RELEASE_S = 30.0
 
 
@@ -30,9 +32,6 @@ class TopologyRunner:
         run: the run.
     """
 
-    POLL_S = 0.1
-    """How often `poll` is to be called."""
-
     def __init__(self, run: Run, app: AppSpec, blobs: BlobStore, shared: SharedQuery, *, bounded: bool) -> None:
         self.run = run
         self._shared = shared
@@ -48,6 +47,8 @@ class TopologyRunner:
         self._started = 0
         self._listed = False
         self._stopped = False
+        self._changed = threading.Event()
+        self._folder = Path(app.endpoints.control_dir)
 
     def _publish(self, app: AppSpec, blobs: BlobStore) -> None:
         digest = app.publish(blobs, self.run.vault)
@@ -59,6 +60,7 @@ class TopologyRunner:
         self.run.control.forget_planner()
         self._started = self._shared.list_topology(self._app.application_id, self._options, bounded=self._bounded)
         self._listed = True
+        self._shared.folders.add(self._folder, self._changed.set)
 
     def restart(self) -> None:
         """Have it run again after a failure; it goes on with the epoch that is open."""
@@ -79,6 +81,11 @@ class TopologyRunner:
         failed = self._stopped or self._shared.error is not None or control.failure() is not None or control.ended()
         self.run.progress.add_reports(control.reports())
         return not failed
+
+    def wait(self) -> None:
+        """Wait until the planner has published something about the topology, or for a second."""
+        self._changed.wait(_WAIT_S)
+        self._changed.clear()
 
     def error(self) -> HayaseError | None:
         """Why it ended, if it failed."""
@@ -119,6 +126,7 @@ class TopologyRunner:
         """Stop it at once; an epoch that is open is finished by the next start."""
         self._unlist()
         self._stopped = True
+        self._changed.set()
         return True
 
     def close(self) -> None:
@@ -129,9 +137,10 @@ class TopologyRunner:
         if not self._listed:
             return
         self._listed = False
+        self._shared.folders.remove(self._folder)
         self._shared.unlist_topology(self._app.application_id)
         deadline = time.monotonic() + _RELEASE_S
         while self.run.control.released() < self._started and time.monotonic() < deadline:
-            if self._shared.error is not None or not Path(self._app.endpoints.control_dir).is_dir():
+            if self._shared.error is not None or not self._folder.is_dir():
                 return
             time.sleep(_POLL_S)

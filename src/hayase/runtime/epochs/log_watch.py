@@ -1,4 +1,7 @@
-"""Watch of the log for a shared runtime: one look at the ends of all partitions that any topology reads."""
+"""Watch of the log for a shared runtime: one look at the ends of all partitions that any topology reads.
+
+Topics that grow, or are gone, it sees, too, but looks for them less often.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ IDLE_POLL_S = 0.05
 _BUSY_S = 1.0
 """After something has moved, the log is looked at often for so long."""
 _FAILED_POLL_S = 0.5
+TOPICS_POLL_S = 5.0
+"""So often it looks whether topics have grown, or are gone."""
 
 
 class Watch:
@@ -54,6 +59,7 @@ class LogWatch:
         self._lock = threading.Lock()
         self._watches: list[Watch] = []
         self._ends: dict[TopicPartition, int] = {}
+        self._topics: dict[str, tuple[str, int]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hayase-log-watch", daemon=True)
         self._thread.start()
@@ -77,9 +83,13 @@ class LogWatch:
 
     def _run(self) -> None:
         pause_s, moved_at = IDLE_POLL_S, self._monotonic() - _BUSY_S
+        topics_at = self._monotonic() + TOPICS_POLL_S
         while not self._stopped.wait(pause_s):
             try:
                 moved = self.look()
+                if self._monotonic() >= topics_at:
+                    topics_at = self._monotonic() + TOPICS_POLL_S
+                    self.look_at_topics()
             except LogError as error:  # each topology asks by itself, and says what is wrong
                 _LOG.debug("the ends of topics are not known: %s", error)
                 self._wake_all()
@@ -102,6 +112,19 @@ class LogWatch:
             if not moved.isdisjoint(watch.partitions):
                 watch.wake()
         return bool(moved) and known
+
+    def look_at_topics(self) -> None:
+        """Look once; wakes the topologies that read a topic that has grown, is gone, or is another of that name."""
+        with self._lock:
+            watches = list(self._watches)
+        wanted = sorted({partition.topic for watch in watches for partition in watch.partitions})
+        infos = self._log.describe(wanted) if wanted else {}
+        found = {topic: (info.topic_id, info.partitions) for topic, info in infos.items()}
+        changed = {topic for topic in wanted if self._topics.get(topic, found.get(topic, ())) != found.get(topic)}
+        self._topics = found
+        for watch in watches:
+            if any(partition.topic in changed for partition in watch.partitions):
+                watch.wake()
 
     def _wake_all(self) -> None:
         with self._lock:

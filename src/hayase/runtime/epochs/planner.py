@@ -112,6 +112,11 @@ class EpochPlanner:
         """Whether the last epoch that was planned would have had more records without `bound_next_epoch`."""
         return self._input.cut_by_share
 
+    @property
+    def waits_for_brokers(self) -> bool:
+        """Whether the last `next_epoch` got no answer from the brokers."""
+        return bool(self._said_waiting)
+
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
         """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
         self._due.tell(epoch, summaries)

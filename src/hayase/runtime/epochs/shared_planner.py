@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
+from hayase.log.assignments import Place
 from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
@@ -21,6 +23,7 @@ from hayase.runtime.epochs.slot_places import PlacedTopology, SlotPlaces
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.topology_loop import TopologyLoop
 from hayase.runtime.wire.app_spec import load_app_spec
+from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.patient import patience_of
 from hayase.runtime.wire.planner_control import PlannerControl
@@ -34,6 +37,7 @@ _LOG = logging.getLogger("hayase.runtime")
 
 _LIST_POLL_S = 0.02
 _JOIN_S = 30.0
+_CLOSE_S = 5.0
 _NOTHING_S = 0.1
 _AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 
@@ -55,8 +59,14 @@ class SharedPlanner:
         self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
         self._places: SlotPlaces | None = None
         self._placed: dict[str, PlacedTopology] = {}
+        self._folders = FolderWatch()
         self._stopped = threading.Event()
         self._listed = threading.Event()
+        self._lock = threading.Lock()  # for _wanted, _loops and _placed
+        self._wanted: dict[str, ListedTopology] = {}
+        self._changed = threading.Event()
+        self._starter = threading.Thread(target=self._start_listed, name="hayase-starts", daemon=True)
+        self._starter.start()
         self._thread = threading.Thread(target=self._follow, name="hayase-topologies", daemon=True)
         self._thread.start()
         self._control.publish_ready()
@@ -70,9 +80,15 @@ class SharedPlanner:
     def close(self) -> None:
         """End all loops at once: epochs that are open are finished by the next start."""
         self._stopped.set()
+        self._changed.set()
+        self._folders.close()
         self.pool.close()
-        for _, loop in self._loops.values():
+        with self._lock:
+            self._wanted = {}
+            loops = list(self._loops.values())
+        for _, loop in loops:
             loop.stop()
+        self._starter.join(_CLOSE_S)
         self._control.publish_closed()
         if self._places is not None:
             self._places.close()
@@ -81,7 +97,7 @@ class SharedPlanner:
             log.close()
 
     def _follow(self) -> None:
-        """Start and stop loops as the list says."""
+        """Stop loops as the list says, and have others started."""
         yielding = False
         while not self._stopped.wait(_LIST_POLL_S):
             try:
@@ -105,21 +121,46 @@ class SharedPlanner:
             self._control.publish_suspended()
 
     def _take(self, listed: Mapping[str, ListedTopology]) -> None:
-        for application_id, (entry, loop) in list(self._loops.items()):
-            if listed.get(application_id) != entry:
-                loop.stop()
-                loop.join(_JOIN_S)
+        """Stop the loops that are not listed as they were; what is listed and has no loop is started meanwhile."""
+        with self._lock:
+            self._wanted = dict(listed)
+            ending = {each: loop for each, loop in self._loops.items() if listed.get(each) != loop[0]}
+        for entry, loop in ending.values():  # all at once: one may be waiting for brokers
+            self._folders.remove(Path(entry.options["control"]))
+            loop.stop()
+        deadline = time.monotonic() + _JOIN_S
+        for application_id, (entry, loop) in ending.items():
+            loop.join(max(0.0, deadline - time.monotonic()))
+            if application_id not in listed or entry.options["digest"] != listed[application_id].options["digest"]:
+                self.pool.release(application_id, _JOIN_S)
+            with self._lock:
                 del self._loops[application_id]
                 self._placed.pop(application_id, None)
-                if application_id not in listed or entry.options["digest"] != listed[application_id].options["digest"]:
-                    self.pool.release(application_id, _JOIN_S)
-                control = PlannerControl(Path(entry.options["control"]))
-                control.publish_released(entry.start)
-        self._start({each: entry for each, entry in listed.items() if each not in self._loops})
+            PlannerControl(Path(entry.options["control"])).publish_released(entry.start)
+        self._changed.set()
         if listed:
             self._listed.set()
         else:
             self._listed.clear()
+
+    def _start_listed(self) -> None:
+        """Start what is listed, in a thread of its own: brokers that do not answer hold up no stop of another topology.
+
+        A topology that has failed to start is not tried again before it is listed again.
+        """
+        tried: dict[str, ListedTopology] = {}
+        while not self._stopped.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            with self._lock:
+                tried = {each: entry for each, entry in tried.items() if self._wanted.get(each) == entry}
+                new = self._wanted.keys() - self._loops.keys() - tried.keys()
+                starting = {each: entry for each, entry in self._wanted.items() if each in new}
+            tried |= starting
+            try:
+                self._start(starting)
+            except Exception:  # those that could not be started have said so
+                _LOG.exception("listed topologies could not be started")
 
     def _start(self, entries: Mapping[str, ListedTopology]) -> None:
         """Start the loops of topologies; one that cannot be opened has failed, and nothing of it is kept."""
@@ -141,11 +182,26 @@ class SharedPlanner:
                         raise away
                     self._place({application_id: starting[application_id]})
                 places = self._places.of(application_id) if self._places and application_id in starting else {}
+                self._begin(entry, planner, watch, places)
+
+    def _begin(
+        self, entry: ListedTopology, planner: EpochPlanner, watch: LogWatch, places: Mapping[str, Place]
+    ) -> None:
+        """Start the loop of a topology, unless it is not to run any more."""
+        application_id, folder = planner.app.application_id, Path(entry.options["control"])
+        with self._lock:
+            wanted = self._wanted.get(application_id) == entry
+            if wanted:
                 loop = TopologyLoop(
                     planner, entry.options, self.pool, watch, self._row_files, bounded=entry.bounded, places=places
                 )
                 self._loops[application_id] = entry, loop
                 loop.start()
+                self._folders.add(folder, loop.look_for_requests)
+            else:
+                self._placed.pop(application_id, None)
+        if not wanted:
+            PlannerControl(folder).publish_released(entry.start)
 
     def _try_to_place(self, starting: Mapping[str, PlacedTopology]) -> HayaseError | None:
         """Place topologies together, if that works; the error if brokers or stores are away, so that none would do."""
@@ -163,8 +219,11 @@ class SharedPlanner:
             return
         if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
             self._places = self._open_places(next(iter(starting.values())).log)
-        self._places.place({**self._placed, **starting}, list(starting))
-        self._placed.update(starting)
+        with self._lock:
+            placed = {**self._placed, **starting}
+        self._places.place(placed, list(starting))
+        with self._lock:
+            self._placed.update(starting)
 
     def _open_places(self, log: LogConfig) -> SlotPlaces:
         options = self._options

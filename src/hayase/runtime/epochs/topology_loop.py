@@ -27,11 +27,12 @@ from hayase.task.epoch_record import EpochRecord
 _LOG = logging.getLogger("hayase.runtime")
 
 _SUSPENDED_POLL_S = 0.1
-_LOOK_AGAIN_S = 0.25
-"""Requests of the driver come as files, which are looked for so often."""
+_SUSPENDED_S = 1.0
+"""So often a topology that is suspended looks whether it is still so, if nothing wakes it before."""
 _IDLING_POLL_S = 0.05
-_PLAN_AGAIN_S = 5.0
-"""So often a topology is planned though no end has moved: a topic may have grown, or be gone."""
+_BROKERS_POLL_S = 0.5
+_PLAN_AGAIN_S = 60.0
+"""So often a topology is planned though nothing has moved: `LogWatch` and `FolderWatch` see what comes."""
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
 
@@ -95,6 +96,11 @@ class TopologyLoop:
         self._watch.wake()
         self._pool.cancel(self._application_id)
 
+    def look_for_requests(self) -> None:
+        """Plan if requests of the driver, or of a command, have come or gone; for the thread that watches folders."""
+        if self._planner.control.requests_changed():
+            self._watch.wake()
+
     def join(self, timeout_s: float) -> None:
         """Wait for the end."""
         self._thread.join(timeout_s)
@@ -138,7 +144,8 @@ class TopologyLoop:
                         self._pause(began)
                     elif planner.held:  # what moves meanwhile is seen by the plan that follows
                         planner.settle_epoch()
-                        self._stopped.wait(_SUSPENDED_POLL_S)
+                        self._stopped.wait(_SUSPENDED_POLL_S)  # what moves in the log would wake it all the time
+                        self._watch.wait(_SUSPENDED_S)
                     elif planner.bounded:
                         planner.settle_epoch()
                         return
@@ -234,11 +241,11 @@ class TopologyLoop:
         until = time.monotonic() + _PLAN_AGAIN_S
         if due_ms is not None:
             until = min(until, time.monotonic() + max(0.0, due_ms / 1000 - time.time()))
+        if self._planner.waits_for_brokers:
+            until = min(until, time.monotonic() + _BROKERS_POLL_S)
         if self._idles:
             until = min(until, time.monotonic() + _IDLING_POLL_S)
-        while (left_s := until - time.monotonic()) > 0 and not self._stopped.is_set():
-            if self._watch.wait(min(left_s, _LOOK_AGAIN_S)) or self._planner.control.suspend_requested():
-                return
+        self._watch.wait(max(0.0, until - time.monotonic()))
 
 
 def _error_of(result: TopologyResult) -> HayaseError:

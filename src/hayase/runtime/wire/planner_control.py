@@ -38,6 +38,8 @@ class PlannerControl(RunFolder):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._seen: list[str] = []
+        self._known: list[str] = []
+        self._status: bytes | None = None
 
     def yield_requested(self) -> bool:
         """Planner: whether there are others."""
@@ -48,9 +50,16 @@ class PlannerControl(RunFolder):
         self._seen = self._tokens()
         return bool(self._seen)
 
+    def requests_changed(self) -> bool:
+        """Planner: whether requests to open no new epoch have come or gone since the last call."""
+        known, self._known = self._known, self._tokens()
+        return known != self._known
+
     def publish_suspended(self) -> None:
         """Planner: no epoch is open, and none begins while a request that it has seen is in place."""
-        self._write(SUSPENDED, "\n".join(self._seen).encode())
+        said = "\n".join(self._seen).encode()
+        if self._read(SUSPENDED) != said:
+            self._write(SUSPENDED, said)
 
     def publish_ready(self) -> None:
         """Planner: up and asking the log for data."""
@@ -75,8 +84,10 @@ class PlannerControl(RunFolder):
         self._write(ENDED, b"")
 
     def publish_status(self, status: bytes) -> None:
-        """Planner: how far the application is."""
-        self._write(STATUS, status)
+        """Planner: how far the application is; nothing is written if that was published last."""
+        if status != self._status:
+            self._write(STATUS, status)
+            self._status = status
 
     def publish_waiting(self, who: str, why: str) -> None:
         """Planner, or a worker on the same machine: it waits for something that is away; empty: it goes on."""
@@ -108,6 +119,7 @@ class PlannerControl(RunFolder):
                 with naming_full_disk(WHAT, self._folder):
                     while rest:
                         rest = rest[file.write(rest) :]
+                    os.utime(self._folder)  # so that a watch of the folder sees it
 
             yield report
 
