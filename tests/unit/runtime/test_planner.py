@@ -262,6 +262,17 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
     assert planner.next_epoch(0) == 1
 
 
+def test_group_offsets_are_committed_before_the_planner_says_that_it_is_suspended(scene: Scene) -> None:
+    """Who reads that may begin a new term at once, after which this planner may not commit any more."""
+    scene.put(1)
+    planner = scene.planner()
+    assert planner.next_epoch(-1) == 0
+    scene.control.request_change(True)
+    assert planner.next_epoch(0, settle=False, wait_s=0) == 0 and planner.held
+    assert scene.control.suspended()
+    assert sum(scene.log.group_offsets("app").values()) == 1
+
+
 def test_latest_begins_at_the_end_of_the_log_and_an_epoch_without_input_keeps_where_that_was(scene: Scene) -> None:
     scene.put(1, 2, 3)
     planner = scene.planner(resets={"in": AutoOffsetReset.latest()})

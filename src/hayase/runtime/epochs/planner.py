@@ -230,6 +230,7 @@ class EpochPlanner:
         """
         if not self.control.suspend_requested():
             return False
+        self.settle_epoch()  # before another program takes this one's place: it begins a new term
         self.control.publish_suspended()
         time.sleep(IDLE_POLL_S)
         while self.bounded and not self.control.stop_requested():
