@@ -56,7 +56,7 @@ def expect_redone_when_killed(scene: Scene, undisturbed: Undisturbed, tell: Tell
     tell(scene, begun)
     shutil.rmtree(scene.checkpoint / "programs")
     for name in ("after_closure", "after_attempts_ended", "after_redo_decision"):
-        kill = Failpoint(name, "kill_app")
+        kill = Failpoint(name, "kill_worker")  # the process of the program: Spark is not there yet
         scene.run_until_killed(kill)
         tell(scene, kill)
     scene.run()

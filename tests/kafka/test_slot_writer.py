@@ -95,6 +95,28 @@ def test_what_several_applications_have_ready_is_written_once_with_their_markers
     writer.close()
 
 
+def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishes_the_others(runtime: Runtime) -> None:
+    a, b = runtime.apps
+    writer = runtime.writer()
+    writer.publish([runtime.step(a, 0), runtime.step(b, 0)])
+    looks: list[bool] = []
+
+    def is_closed() -> bool:
+        looks.append(bool(looks))
+        if not looks[-1]:  # it is closed right behind the first look
+            runtime.log.end_attempts(a, "L", ["0-0"])
+        return looks[-1]
+
+    closed = runtime.step(a, 1)._replace(is_closed=is_closed)
+    with pytest.raises(LogError) as raised:
+        writer.publish([closed, runtime.step(b, 1)])
+    assert raised.value.condition == "STATE_MOVED" and looks == [False, True]
+    assert writer.publish([runtime.step(b, 1)]) == [True]
+    assert runtime.log.markers(a)["0-0"].epoch == 0
+    assert runtime.written() == [a.encode(), b.encode(), b.encode()]
+    writer.close()
+
+
 def test_a_step_whose_place_is_another_by_now_writes_nothing_and_others_go_on(runtime: Runtime) -> None:
     a, b = runtime.apps
     writer, stray = runtime.writer(), runtime.step(a, 0)

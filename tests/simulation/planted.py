@@ -308,11 +308,11 @@ def _uncommitted() -> AbstractContextManager[Any]:
 def _looks_once(real: Any) -> Any:
     looked: set[int] = set()
 
-    def part_in(blobs: Any, log: Any, application_id: str, record: Any, bundles: Any) -> Any:
+    def part_in(blobs: Any, markers: Any, record: Any, bundles: Any) -> Any:
         if record.epoch in looked:
             return None
         looked.add(record.epoch)
-        return real(blobs, log, application_id, record, bundles)
+        return real(blobs, markers, record, bundles)
 
     return part_in
 

@@ -138,6 +138,11 @@ def open_epoch(blobs: BlobStore) -> EpochRecord | None:
     return epochs.record(last) if last > epochs.last_done() else None
 
 
+def bundles_of_all(stored: StoredPlan, fitted: FittedPlan) -> frozenset[str]:
+    """The bundles of the plan in use, and of those before and behind it."""
+    return frozenset({*fitted.document.places, *json.loads(stored.text)["bundles"]})
+
+
 def settle_plan(
     blobs: BlobStore,
     log: Log,

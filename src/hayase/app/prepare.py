@@ -10,11 +10,11 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from hayase.app.checkpoint import checkpoint_id_of, stored_plan
+from hayase.app.checkpoint import StoredPlan, checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas, unreadable_topics
 from hayase.app.former_program import draining_program, program_of_open_epoch
 from hayase.app.migration import finish_migration
-from hayase.app.plan_switch import FittedPlan, fit_plan, open_epoch, settle_plan
+from hayase.app.plan_switch import FittedPlan, bundles_of_all, fit_plan, open_epoch, settle_plan
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
@@ -123,7 +123,7 @@ def prepare(
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
-        _settle_open_epoch(blobs, log, fitted, config, unfinished)
+        _settle_open_epoch(blobs, log, stored, fitted, config, unfinished)
         former = _former_program(blobs, log, fitted, config.application_id)
         if former is not None:
             former = dataclasses.replace(
@@ -267,21 +267,26 @@ def _check_log(
 
 
 def _settle_open_epoch(
-    blobs: BlobStore, log: Log, fitted: FittedPlan, config: StreamsConfig, unfinished: int | None
+    blobs: BlobStore,
+    log: Log,
+    stored: StoredPlan | None,
+    fitted: FittedPlan,
+    config: StreamsConfig,
+    unfinished: int | None,
 ) -> None:
     """Have this program do an open epoch again that the one that began it cannot finish, or is about to."""
     begun, difference = open_epoch(blobs), fitted.difference
-    if settle_closed_epochs(blobs, begun, same_plan=difference is None) or begun is None:
+    if settle_closed_epochs(blobs, begun, same_plan=difference is None):
         return
-    if difference is None or difference.refused:
+    if stored is None or begun is None or difference is None or difference.refused:
         return
     if (
         program_of_open_epoch(blobs, fitted) is None
         or unfinished == begun.epoch
         or RedoneEpochs(blobs).is_closed(begun.epoch)
     ):
-        places = fitted.document.places
-        redo_epoch(blobs, log, config.application_id, begun, places, exactly_once=config.exactly_once)
+        bundles = bundles_of_all(stored, fitted)
+        redo_epoch(blobs, log, config.application_id, begun, bundles, exactly_once=config.exactly_once)
         _LOG.warning(
             "epoch %d was begun with another topology, whose program cannot finish it: this one does it again",
             begun.epoch, extra={"application_id": config.application_id},

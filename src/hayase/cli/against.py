@@ -8,6 +8,7 @@ from hayase.app.checkpoint import StoredPlan, stored_plan
 from hayase.app.former_program import program_of_open_epoch
 from hayase.app.plan_switch import (
     FittedPlan,
+    bundles_of_all,
     fit_plan,
     known_topics,
     open_epoch,
@@ -56,16 +57,16 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
     lines += changed
     begun = open_epoch(blobs)
     if not refused and begun is not None and fitted.difference is not None:
-        who, refused = _of_open_epoch(blobs, fitted, begun, config)
+        who, refused = _of_open_epoch(blobs, stored, fitted, begun)
         lines.append(f"  epoch {begun.epoch} is open: {who}")
     new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
     schemas = list(_schema_lines(blobs, fitted.topology, new_stores))
     return [*lines, *schemas], refused or bool(schemas)
 
 
-def _of_open_epoch(blobs: BlobStore, fitted: FittedPlan, begun: EpochRecord, config: StreamsConfig) -> tuple[str, bool]:
+def _of_open_epoch(blobs: BlobStore, stored: StoredPlan, fitted: FittedPlan, begun: EpochRecord) -> tuple[str, bool]:
     """The program that finishes an epoch of another topology, and whether a start of this one is refused for it."""
-    part = part_in(blobs, None, config.application_id, begun, fitted.document.places)
+    part = part_in(blobs, None, begun, bundles_of_all(stored, fitted))
     if program_of_open_epoch(blobs, fitted) is not None:
         fails = "this one does it again" if part is None else f"its function is to be corrected first, as {part}"
         return f"the old topology finishes it first; if it fails, {fails}", False

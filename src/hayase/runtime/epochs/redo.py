@@ -5,11 +5,12 @@ The order of the steps is what makes it safe: docs/decisions/20261125-plans-that
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from hayase.core.errors import CheckpointError
 from hayase.core.failpoints import reach
-from hayase.log.protocol import Log
+from hayase.log.protocol import Log, Marker
 from hayase.runtime.epochs.record_retention import superseded
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.redone_epochs import RedoneEpochs
@@ -61,7 +62,8 @@ def redo_epoch(
         CheckpointError: `OPEN_EPOCH_OF_ANOTHER_PLAN`: a bundle has completed it.
         LeaseHeldError: `LEASE_LOST`: another run has finished it.
     """
-    part = part_in(blobs, log if exactly_once else None, application_id, record, bundles)
+    markers = partial(log.markers, application_id) if exactly_once else None
+    part = part_in(blobs, markers, record, bundles)
     if part is not None:
         raise _cannot_redo(application_id, record, part)
     redone = RedoneEpochs(blobs)
@@ -70,7 +72,7 @@ def redo_epoch(
     if exactly_once:
         log.end_attempts(application_id, record.checkpoint_id, bundles)
         reach("after_attempts_ended", epoch=record.epoch)
-    part = part_in(blobs, log if exactly_once else None, application_id, record, bundles)
+    part = part_in(blobs, markers, record, bundles)
     if not redone.decide(record.epoch, closure, redone=part is None):
         raise _cannot_redo(application_id, record, part or "another start has opened it again")
     reach("after_redo_decision", epoch=record.epoch)
@@ -79,21 +81,23 @@ def redo_epoch(
 
 
 def part_in(
-    blobs: BlobStore, log: Log | None, application_id: str, record: EpochRecord, bundles: Collection[str]
+    blobs: BlobStore,
+    markers: Callable[[], Mapping[str, Marker]] | None,
+    record: EpochRecord,
+    bundles: Collection[str],
 ) -> str | None:
     """What a bundle has published of an epoch, in words; `None`: nothing.
 
     Args:
         blobs: the checkpoint.
-        log: the log; `None`: its markers are not looked at.
-        application_id: of the application.
+        markers: gives those of the log; `None`: they are not looked at.
         record: of the epoch.
         bundles: those that are looked at.
     """
     for bundle in sorted(bundles):
         if Changelog(blobs, bundle).has_delta(record.epoch):
             return f"bundle {bundle} has published a delta of it"
-    for bundle, marker in sorted((log.markers(application_id) if log is not None else {}).items()):
+    for bundle, marker in sorted((markers() if markers is not None else {}).items()):
         if bundle in bundles and marker.checkpoint_id == record.checkpoint_id and marker.epoch >= record.epoch:
             return f"bundle {bundle} has published outputs of it"
     return None
