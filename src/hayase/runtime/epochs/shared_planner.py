@@ -7,10 +7,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
+from hayase.log.assignments import Place
 from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
@@ -49,6 +51,7 @@ class SharedPlanner:
         self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
         self._places: SlotPlaces | None = None
         self._placed: dict[str, PlacedTopology] = {}
+        self._placing = threading.Lock()
         self._stopped = threading.Event()
         self._listed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="hayase-topologies", daemon=True)
@@ -106,9 +109,11 @@ class SharedPlanner:
                 loop.stop()
                 loop.join(_JOIN_S)
                 del self._loops[application_id]
-                self._placed.pop(application_id, None)
+                with self._placing:
+                    self._placed.pop(application_id, None)
                 if application_id not in listed or entry.options["digest"] != listed[application_id].options["digest"]:
                     self.pool.release(application_id, _JOIN_S)
+                self.pool.rejoin(application_id)
                 control = PlannerControl(Path(entry.options["control"]))
                 control.publish_released(entry.start)
         self._start({each: entry for each, entry in listed.items() if each not in self._loops})
@@ -136,8 +141,11 @@ class SharedPlanner:
                     if away is not None:
                         raise away
                     self._place({application_id: starting[application_id]})
-                places = self._places.of(application_id) if self._places and application_id in starting else {}
-                loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded, places=places)
+                placed = application_id in starting
+                loop = TopologyLoop(
+                    planner, entry.options, self.pool, watch, bounded=entry.bounded,
+                    places=self._places_of(application_id) if placed else {}, place=self._place_again,
+                )  # fmt: skip
                 self._loops[application_id] = entry, loop
                 loop.start()
 
@@ -155,10 +163,27 @@ class SharedPlanner:
         """Give the bundles of topologies that begin to the producers of their slots."""
         if not starting:
             return
-        if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
-            self._places = self._open_places(next(iter(starting.values())).log)
-        self._places.place({**self._placed, **starting}, list(starting))
-        self._placed.update(starting)
+        with self._placing:
+            if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
+                self._places = self._open_places(next(iter(starting.values())).log)
+            self._places.place({**self._placed, **starting}, list(starting))
+            self._placed.update(starting)
+
+    def _place_again(self, application_id: str, own: frozenset[int]) -> Mapping[str, Place]:
+        """Give a topology's bundles in some slots an id to themselves, those in others the slots'; their places.
+
+        The topology is at work.
+        """
+        with self._placing:
+            assert self._places is not None
+            topology = replace(self._placed[application_id], own=own)
+            self._places.place({**self._placed, application_id: topology}, ())
+            self._placed[application_id] = topology
+            return self._places.of(application_id)
+
+    def _places_of(self, application_id: str) -> Mapping[str, Place]:
+        assert self._places is not None
+        return self._places.of(application_id)
 
     def _open_places(self, log: LogConfig) -> SlotPlaces:
         options = self._options
