@@ -44,6 +44,8 @@ What is different:
   builder counts it in. Kafka Streams starts with any topology, and state is lost or misread where numbers and generated
   names have moved; here that is refused, with the names to give
   ([changing a topology](operations.md#changing-a-topology)).
+* **A poison record** stops the application, as in Kafka Streams. The corrected program goes on with that record, also
+  if its topology has changed; nothing is skipped ([how](operations.md#changing-a-topology)).
 * **Functions** are callables or Polars expressions. Expressions and built-in aggregates run in columns, which is much
   faster.
 * **Options** are keyword arguments or the same option objects; `Duration` is `timedelta`, `Instant` an aware

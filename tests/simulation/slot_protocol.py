@@ -31,6 +31,8 @@ from hayase.storage.blobs import BlobStore
 OUT = "out"
 BUNDLES = (("a", "0-0"), ("a", "0-1"), ("b", "0-0"))
 """By topology. The order is that of places in the plan, by which markers of one topology share partitions."""
+OWN = 3
+"""In the place of a slot: the topology's bundles in slot 0 have an id to themselves."""
 OWNER = Owner("runtime", "s3://simulated/app/")
 _CHECKPOINT = "checkpoint"
 _CONFIG = LogConfig("kafka", "simulated:1", {"producer.transaction.timeout.ms": "10000"})
@@ -110,9 +112,10 @@ class Planner:
         topologies = {
             name: PlacedTopology(
                 _CHECKPOINT,
-                {bundle: slot for (topology, bundle), slot in slots.items() if topology == name},
+                {bundle: 0 if slot == OWN else slot for (topology, bundle), slot in slots.items() if topology == name},
                 {bundle: position(bundle) for topology, bundle in slots if topology == name},
                 _CONFIG,
+                frozenset({0} if any(slots[each] == OWN for each in slots if each[0] == name) else ()),
             )
             for name in sorted({topology for topology, _ in slots})
         }

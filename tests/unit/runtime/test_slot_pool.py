@@ -11,17 +11,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hayase.runtime.epochs import slot_pool
-from hayase.runtime.epochs.slot_pool import SlotPool, Work
+from hayase.runtime.epochs import pool_queues, slot_pool, slot_queue
+from hayase.runtime.epochs.slot_pool import SlotPool
+from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
+    Begun,
+    Join,
+    JoinAsSpare,
     JoinPool,
+    OfferSpares,
+    Order,
+    PoolRequest,
     ReleaseTopology,
     SlotHung,
+    StartSpare,
     TopologyRequest,
     TopologyResult,
+    Withdraw,
 )
 from hayase.runtime.wire.span_protocol import connect
 
@@ -53,7 +62,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def waiting(pool: SlotPool, slot: int) -> int:
     """How many requests wait for a slot."""
-    return len(pool._slots[slot].queue)
+    return len(pool._queues.slots[slot].works)
 
 
 def wait() -> None:
@@ -64,11 +73,16 @@ class Task(threading.Thread):
     """A Spark task in a slot: answers every request with the topology's name."""
 
     def __init__(
-        self, pool: SlotPool, slot: int, job: int, answer: Callable[[str], TopologyResult] | None = None
+        self,
+        pool: SlotPool,
+        slot: int,
+        job: int,
+        answer: Callable[[str], TopologyResult] | None = None,
+        join: Join | None = None,
     ) -> None:
         super().__init__(daemon=True)
         self.connection: Connection = connect(pool.address)
-        self.connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+        self.connection.send_bytes(msgspec.msgpack.encode(join or JoinPool(slot, job)))
         self.done: list[str] = []
         self.together: list[list[str]] = []
         self.returned = threading.Event()
@@ -78,8 +92,9 @@ class Task(threading.Thread):
     def run(self) -> None:
         try:
             while (message := self.connection.recv_bytes()) != JOB_ENDED:
-                encoded = msgspec.msgpack.decode(message, type=list[bytes])
-                names = [msgspec.msgpack.decode(each, type=TopologyRequest).application_id for each in encoded]
+                order = msgspec.msgpack.decode(message, type=Order)
+                assert not isinstance(order, Withdraw)
+                names = [msgspec.msgpack.decode(each, type=PoolRequest).application_id for each in order]
                 self.together.append(names)
                 for name in names:
                     result = self._answer(name)
@@ -393,7 +408,7 @@ def test_a_slot_that_brings_nothing_from_its_round_has_died_and_its_requests_are
 
 
 def test_a_round_takes_no_more_along_than_spark_sends(pool: SlotPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_pool, "ROUND_BYTES_MAX", 2 * len(request("a")))
+    monkeypatch.setattr(slot_queue, "ROUND_BYTES_MAX", 2 * len(request("a")))
     for name in ("a", "b", "c"):
         in_thread(pool, work(name, 0))
     wait_until(lambda: waiting(pool, 0) == 3)
@@ -423,3 +438,284 @@ def test_a_task_of_a_job_before_has_no_part_in_a_round(pool: SlotPool) -> None:
     assert pool.begin_round() == {1: [request("a")]}
     assert lost.returned.wait(WAIT_S)
     assert Task(pool, 0, 1).returned.wait(WAIT_S)
+
+
+class Spare(Task):
+    """A spare process, as a source would start it."""
+
+    def __init__(
+        self, pool: SlotPool, order: StartSpare, answer: Callable[[str], TopologyResult] | None = None
+    ) -> None:
+        super().__init__(pool, order.slot, 0, answer, JoinAsSpare(order.slot, order.application_id))
+
+
+class Source:
+    """A process that starts spare processes; here it only says what it was asked for."""
+
+    def __init__(self, pool: SlotPool) -> None:
+        self._connection = connect(pool.address)
+        self._connection.send_bytes(msgspec.msgpack.encode(OfferSpares("here")))
+        self._sources = pool._queues.sources
+        wait_until(lambda: bool(self._sources))
+
+    def order(self) -> StartSpare:
+        """The next order."""
+        assert self._connection.poll(WAIT_S), "the pool has asked for no process"
+        return msgspec.msgpack.decode(self._connection.recv_bytes(), type=StartSpare)
+
+    def end(self) -> None:
+        self._connection.close()
+        wait_until(lambda: not self._sources)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is slow soon."""
+    monkeypatch.setattr(pool_queues, "SLOW_STEP_S", 0.3)
+    monkeypatch.setattr(slot_pool, "SLOW_STEP_S", 0.3)
+    monkeypatch.setattr(slot_pool, "_LOOK_S", 0.05)
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Until it is set, requests of `slow` go on."""
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def slow_until(gate: threading.Event) -> Callable[[str], TopologyResult]:
+    def answer(name: str) -> TopologyResult:
+        if name == "slow":
+            gate.wait(WAIT_S)
+        return TopologyResult(summaries=[name.encode()])
+
+    return answer
+
+
+def completed(*some: Work) -> list[bool]:
+    return [each.done.wait(WAIT_S) for each in some]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_spare_process_takes_the_place_of_a_slot_that_a_slow_request_keeps(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1, slow_until(gate))
+    slow, other, later = work("slow", 0), work("other", 0), work("later", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    in_thread(pool, other)
+    order = source.order()
+    assert order == StartSpare(0, "")
+    spare = Spare(pool, order)
+    in_thread(pool, later)
+    assert completed(other, later) == [True, True]
+    assert (spare.done, task.done, slow.done.is_set()) == (["other", "later"], [], False)
+    gate.set()
+    assert completed(slow) == [True]
+    assert spare.returned.wait(WAIT_S), "the task has its slot back"
+    last = work("last", 0)
+    in_thread(pool, last)
+    assert completed(last) == [True]
+    assert task.done == ["slow", "last"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_a_task_was_sent_beside_a_slow_request_is_for_the_spare_process(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    source = Source(pool)
+    before, slow, behind = work("before", 0), work("slow", 0), work("behind", 0)
+    for some in (before, slow, behind):
+        in_thread(pool, some)
+        time.sleep(0.05)
+    withdrawn: list[int] = []
+
+    class Together(Task):
+        """Answers when all is done, as a slot does that publishes its requests together."""
+
+        def run(self) -> None:
+            self.connection.recv_bytes()
+            self.connection.send_bytes(msgspec.msgpack.encode(Begun(1)))
+            gate.wait(WAIT_S)
+            withdrawn.append(msgspec.msgpack.decode(self.connection.recv_bytes(), type=Withdraw).keep)
+            for name in ("", "slow", ""):
+                self.connection.send_bytes(msgspec.msgpack.encode(TopologyResult(summaries=[name.encode()])))
+
+    pool.begin_job(1, 60)
+    Together(pool, 0, 1)
+    spare = Spare(pool, source.order())
+    assert completed(before, behind) == [True, True]
+    gate.set()
+    assert completed(slow) == [True]
+    assert (spare.done, withdrawn) == (["before", "behind"], [1])
+    assert [each.results[0].summaries for each in (before, slow, behind)] == [[b"before"], [b"slow"], [b"behind"]]
+    assert [each.died for each in (before, slow, behind)] == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_topology_that_was_slow_has_a_process_of_its_own_until_it_returns(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1, slow_until(gate))
+    first, other = work("slow", 0), work("other", 0)
+    in_thread(pool, first)
+    time.sleep(0.05)
+    in_thread(pool, other)
+    substitute = Spare(pool, source.order())
+    assert completed(other) == [True]
+    gate.set()
+    assert completed(first) == [True]
+    assert pool.own_slots("slow") == {0} and pool.own_slots("other") == frozenset()
+    second = work("slow", 0)
+    in_thread(pool, second)
+    order = source.order()
+    assert order == StartSpare(0, "slow")
+    own = Spare(pool, order)
+    assert completed(second) == [True]
+    assert (own.done, task.done) == (["slow"], ["slow"])
+    pool.rejoin("slow")
+    assert own.returned.wait(WAIT_S) and substitute.returned.wait(WAIT_S)
+    third = work("slow", 0)
+    in_thread(pool, third)
+    assert completed(third) == [True]
+    assert task.done == ["slow", "slow"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_topology_that_was_not_slow_lately_needs_no_process_of_its_own(
+    pool: SlotPool, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    Task(pool, 0, 1, slow_until(gate))
+    slow = work("slow", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    source.order()
+    gate.set()
+    assert completed(slow) == [True]
+    assert pool.own_slots("slow") == {0}
+    monkeypatch.setattr(pool_queues, "QUIET_S", 0.0)
+    assert pool.own_slots("slow") == frozenset()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_job_goes_on_while_a_task_is_at_something_slow_and_ends_when_it_is_back(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 0.6)
+    task, neighbour = Task(pool, 0, 1, slow_until(gate)), Task(pool, 1, 1)
+    slow = work("slow", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    spare = Spare(pool, source.order())
+    time.sleep(1.0)
+    late, here = work("late", 1), work("here", 0)
+    in_thread(pool, late)
+    in_thread(pool, here)
+    assert completed(late, here) == [True, True]
+    assert not neighbour.returned.is_set()
+    gate.set()
+    assert neighbour.returned.wait(WAIT_S) and task.returned.wait(WAIT_S)
+    after = work("after", 0)
+    in_thread(pool, after)
+    assert completed(after) == [True]
+    assert spare.done[-1] == "after", "it has the slot until there is a task"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_request_keeps_its_slot_where_no_others_wait_or_there_are_no_spare_processes(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1, slow_until(gate))
+    slow, other = work("slow", 0), work("other", 0)
+    in_thread(pool, slow)
+    time.sleep(0.6)
+    source = Source(pool)
+    time.sleep(0.2)
+    source.end()
+    in_thread(pool, other)
+    time.sleep(0.6)
+    assert not other.done.is_set() and pool.own_slots("slow") == frozenset()
+    gate.set()
+    assert completed(slow, other) == [True, True]
+    assert task.done == ["slow", "other"]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("refused_first", [False, True])
+def test_a_request_that_was_refused_for_a_place_is_sent_again_when_its_bundles_have_others(
+    pool: SlotPool, gate: threading.Event, refused_first: bool
+) -> None:
+    source = Source(pool)
+
+    def refuse(name: str) -> TopologyResult:
+        gate.wait(WAIT_S)
+        return TopologyResult(error="moved", place_lost=True)
+
+    pool.begin_job(1, 60)
+    Task(pool, 0, 1, refuse)
+    slow = work("slow", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    Spare(pool, source.order())
+    wait_until(lambda: bool(slow.slow_in))
+    again = {0: request("slow at its new place")}
+    pool.begin_to_move(slow, slow.slow_in)
+    if refused_first:
+        gate.set()
+        time.sleep(0.3)
+        assert not slow.done.is_set()
+        pool.moved(slow, again)
+    else:
+        pool.moved(slow, again)
+        gate.set()
+    own = Spare(pool, source.order())
+    assert completed(slow) == [True]
+    assert own.done == ["slow at its new place"]
+    assert [result.error for result in slow.results] == [""]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_requests_of_a_topology_go_to_its_slot_again_when_no_spare_process_can_be_started(
+    pool: SlotPool, gate: threading.Event
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1, slow_until(gate))
+    slow = work("slow", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    source.order()
+    gate.set()
+    source.end()
+    second = work("slow", 0)
+    in_thread(pool, second)
+    assert completed(slow, second) == [True, True]
+    assert task.done[0] == "slow" and sorted(task.done) == ["other", "slow", "slow"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_release_does_not_wait_for_a_process_that_is_at_something_slow(pool: SlotPool, gate: threading.Event) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    Task(pool, 0, 1, slow_until(gate))
+    in_thread(pool, work("slow", 0))
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    source.order()
+    began = time.monotonic()
+    pool.release("other", WAIT_S)
+    assert time.monotonic() - began < WAIT_S / 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hayase.core.errors import ProductionError
+from hayase.core.errors import LogError, ProductionError
 from hayase.log.assignments import Place
 from hayase.log.kafka.slot_writer import SlotStep
 from hayase.log.protocol import Marker, OutputBatch
@@ -32,6 +32,7 @@ class Slots:
     """What the worker's topologies do, by application id."""
 
     refused: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
     records: dict[str, int] = field(default_factory=dict)
     slow_s: dict[str, float] = field(default_factory=dict)
     transactions: list[list[str]] = field(default_factory=list)
@@ -43,6 +44,8 @@ class Slots:
         names = [step.application_id for step in steps]
         if self.refused & set(names):
             raise ProductionError("RECORD_REFUSED", "too large")
+        if self.moved & set(names):
+            raise LogError("STATE_MOVED", "another assignment says otherwise")
         self.transactions.append(names)
         return [True] * len(steps)
 
@@ -113,8 +116,8 @@ def worker(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> SlotWorker:
     return SlotWorker(SharedOptions("", 1, 1.0, "", "", "", "", "INFO", "runtime", "", False, 0))
 
 
-def request(name: str, *, by_slot: bool = True) -> TopologyRequest:
-    places = {"0-0": PLACE} if by_slot else {}
+def request(name: str, *, by_slot: bool = True, place: Place = PLACE) -> TopologyRequest:
+    places = {"0-0": place} if by_slot else {}
     return TopologyRequest(name, {"digest": "d", "name": name}, RECORD, 0, [], [], places)
 
 
@@ -171,3 +174,29 @@ def test_a_topology_is_let_go_of_when_what_it_has_ready_is_written(worker: SlotW
     results = run(worker, request("a"), ReleaseTopology("a"), request("b"))
     assert names(results) == ["a", "", "b"]
     assert (slots.transactions, slots.closed) == ([["a"], ["b"]], ["a"])
+
+
+def test_a_topology_with_an_id_to_itself_is_in_a_transaction_of_its_own(worker: SlotWorker, slots: Slots) -> None:
+    own = Place("runtime-@slot-0-b", 2)
+    assert names(run(worker, request("a"), request("b", place=own), request("c"))) == ["a", "b", "c"]
+    assert slots.transactions == [["a", "c"], ["b"]]
+
+
+def test_a_slot_says_which_request_it_begins_with_and_when_it_publishes_several(worker: SlotWorker) -> None:
+    begun: list[int | None] = []
+    list(worker.run(0, [request("a"), request("b"), request("c")], begun.append))
+    assert begun == [1, 2, None]
+
+
+def test_a_slot_completes_the_one_request_that_was_left_to_it(worker: SlotWorker, slots: Slots) -> None:
+    keep = [None, 1]
+    results = list(worker.run(0, [request("a"), request("b"), request("c")], kept=lambda: keep.pop(0)))
+    assert names(results) == ["", "b", ""]
+    assert [result.error for result in results] == ["", "", ""]
+    assert (slots.transactions, slots.closed) == ([["b"]], ["a"])
+
+
+def test_a_slot_says_that_a_bundle_has_another_place(worker: SlotWorker, slots: Slots) -> None:
+    slots.moved.add("b")
+    results = run(worker, request("a"), request("b"))
+    assert [(result.place_lost, bool(result.error)) for result in results] == [(False, False), (True, True)]

@@ -325,9 +325,15 @@ def own_id(application_id: str, bundle: str) -> str:
     return f"{application_id}-{bundle}"
 
 
-def slot_id(runtime_id: str, slot: int) -> str:
-    """The transactional id of a slot of a shared runtime; no bundle has such a name."""
-    return f"{runtime_id}-@slot-{slot}"
+def slot_id(runtime_id: str, slot: int, application_id: str = "") -> str:
+    """The transactional id of a slot of a shared runtime; no bundle has such a name.
+
+    Args:
+        runtime_id: the runtime.
+        slot: the slot.
+        application_id: of a topology whose bundles in that slot have an id to themselves.
+    """
+    return f"{runtime_id}-@slot-{slot}" + (f"-{application_id}" if application_id else "")
 
 
 def _place(before: Place | None, id_: str, number: int, *, renewed: bool) -> Place:

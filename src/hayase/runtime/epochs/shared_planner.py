@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from hayase.core.errors import HayaseError
@@ -60,6 +61,7 @@ class SharedPlanner:
         self._places: SlotPlaces | None = None
         self._placed: dict[str, PlacedTopology] = {}
         self._folders = FolderWatch()
+        self._placing = threading.Lock()  # one assignment at a time; none waits for it with `_lock` held
         self._stopped = threading.Event()
         self._listed = threading.Event()
         self._lock = threading.Lock()  # for _wanted, _loops and _placed
@@ -136,6 +138,7 @@ class SharedPlanner:
             with self._lock:
                 del self._loops[application_id]
                 self._placed.pop(application_id, None)
+            self.pool.rejoin(application_id)
             PlannerControl(Path(entry.options["control"])).publish_released(entry.start)
         self._changed.set()
         if listed:
@@ -181,7 +184,7 @@ class SharedPlanner:
                     if away is not None:
                         raise away
                     self._place({application_id: starting[application_id]})
-                places = self._places.of(application_id) if self._places and application_id in starting else {}
+                places = self._places_of(application_id) if application_id in starting else {}
                 self._begin(entry, planner, watch, places)
 
     def _begin(
@@ -193,8 +196,9 @@ class SharedPlanner:
             wanted = self._wanted.get(application_id) == entry
             if wanted:
                 loop = TopologyLoop(
-                    planner, entry.options, self.pool, watch, self._row_files, bounded=entry.bounded, places=places
-                )
+                    planner, entry.options, self.pool, watch, self._row_files,
+                    bounded=entry.bounded, places=places, place=self._place_again,
+                )  # fmt: skip
                 self._loops[application_id] = entry, loop
                 loop.start()
                 self._folders.add(folder, loop.look_for_requests)
@@ -217,13 +221,33 @@ class SharedPlanner:
         """Give the bundles of topologies that begin to the producers of their slots."""
         if not starting:
             return
-        if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
-            self._places = self._open_places(next(iter(starting.values())).log)
-        with self._lock:
-            placed = {**self._placed, **starting}
-        self._places.place(placed, list(starting))
-        with self._lock:
-            self._placed.update(starting)
+        with self._placing:
+            if self._places is None:  # one log for all topologies: where it is, is a setting of the runtime
+                self._places = self._open_places(next(iter(starting.values())).log)
+            with self._lock:
+                placed = {**self._placed, **starting}
+            self._places.place(placed, list(starting))
+            with self._lock:
+                self._placed.update(starting)
+
+    def _place_again(self, application_id: str, own: frozenset[int]) -> Mapping[str, Place]:
+        """Give a topology's bundles in some slots an id to themselves, those in others the slots'; their places.
+
+        The topology is at work.
+        """
+        with self._placing:
+            assert self._places is not None
+            with self._lock:
+                topology = replace(self._placed[application_id], own=own)
+                placed = {**self._placed, application_id: topology}
+            self._places.place(placed, ())
+            with self._lock:
+                self._placed[application_id] = topology
+            return self._places.of(application_id)
+
+    def _places_of(self, application_id: str) -> Mapping[str, Place]:
+        assert self._places is not None
+        return self._places.of(application_id)
 
     def _open_places(self, log: LogConfig) -> SlotPlaces:
         options = self._options

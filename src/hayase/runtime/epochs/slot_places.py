@@ -24,12 +24,14 @@ class PlacedTopology:
         slots: bundle → its slot.
         positions: bundle → its place in the plan (see `EpochWriter.publish_epoch`).
         log: where they are published.
+        own: slots whose bundles of this topology have an id to themselves.
     """
 
     checkpoint_id: str
     slots: Mapping[str, int]
     positions: Mapping[str, int]
     log: LogConfig
+    own: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, app: AppSpec) -> PlacedTopology:
@@ -73,7 +75,10 @@ class SlotPlaces:
         first = self._made is None
         renewed = set(topologies) if first else set(started)
         wanted = {
-            application_id: {bundle: slot_id(self._owner.runtime, slot) for bundle, slot in topology.slots.items()}
+            application_id: {
+                bundle: slot_id(self._owner.runtime, slot, application_id if slot in topology.own else "")
+                for bundle, slot in topology.slots.items()
+            }
             for application_id, topology in topologies.items()
         }
         # A checkpoint that was restored from a copy may not know all ids that are in use: the run's are taken first.

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -16,7 +17,8 @@ from hayase.runtime.epochs.fair_share import FairShare
 from hayase.runtime.epochs.log_watch import LogWatch, Watch
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.slot_layout import SlotLayout
-from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
+from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool
+from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.wire.failure import find_error, reason_of
 from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import TopologyRequest, TopologyResult
@@ -35,6 +37,8 @@ _PLAN_AGAIN_S = 60.0
 """So often a topology is planned though nothing has moved: `LogWatch` and `FolderWatch` see what comes."""
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
+_PLACE_AGAIN_S = 1.0
+_AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 
 
 class TopologyLoop:
@@ -48,6 +52,8 @@ class TopologyLoop:
         row_files: rows of this runtime that are too many for a message.
         bounded: to the ends of the input as they are now.
         places: of the bundles that slots publish with their own producers.
+        place: gives bundles of a topology in some slots an id to themselves, and those in others the slots' ids;
+            returns their places.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class TopologyLoop:
         *,
         bounded: bool,
         places: Mapping[str, Place],
+        place: Callable[[str, frozenset[int]], Mapping[str, Place]],
     ) -> None:
         self._planner = planner
         self._options = options
@@ -71,11 +78,11 @@ class TopologyLoop:
         self._stopped = threading.Event()
         app = planner.app
         self._application_id = app.application_id
-        slot_of = app.slot_of_bundles()
-        self._layout = SlotLayout(app.plan, slot_of)
-        self._places: dict[int, dict[str, Place]] = {slot: {} for slot in slot_of.values()}
-        for bundle, place in places.items():
-            self._places[slot_of[bundle]][bundle] = place
+        self._slot_of = app.slot_of_bundles()
+        self._layout = SlotLayout(app.plan, self._slot_of)
+        self._places = self._by_slot(places)
+        self._place = place
+        self._own: frozenset[int] = frozenset()
         self._interval_s = app.commit_interval_ms / 1000
         self._idles = app.max_task_idle_ms > 0
         self._share = FairShare()
@@ -133,6 +140,7 @@ class TopologyLoop:
                 until = time.monotonic() + _REPORT_FILE_S
                 while not self._stopped.is_set() and time.monotonic() < until:
                     self._watch.clear()
+                    self._return_to_slots()
                     others = self._pool.others_want_slots(self._application_id)
                     planner.bound_next_epoch(self._share.records_max(others_want_slots=others))
                     epoch = planner.next_epoch(after, settle=False, wait_s=0)
@@ -163,8 +171,9 @@ class TopologyLoop:
         summaries: list[bytes] = []
         try:
             for level in range(len(self._layout.levels)):
-                work = Work(self._application_id, self._requests(data, level, rows, files))
-                self._pool.run(work, lambda: self._while_waiting(record, began))
+                encode = partial(self._requests, data, level, rows, files)
+                work = Work(self._application_id, encode())
+                self._pool.run(work, partial(self._while_waiting, record, began, work, encode))
                 if self._stopped.is_set() or work.cancelled:
                     return False
                 self._check(work, record.epoch)
@@ -222,10 +231,44 @@ class TopologyLoop:
                 epoch=epoch,
             )
 
-    def _while_waiting(self, record: EpochRecord, began: float) -> None:
+    def _while_waiting(
+        self, record: EpochRecord, began: float, work: Work, encode: Callable[[], dict[int, bytes]]
+    ) -> None:
+        slow = frozenset(work.slow_in) - self._own
+        if slow:
+            self._pool.begin_to_move(work, slow)
+            if self._place_bundles(self._own | slow):
+                self._pool.moved(work, {slot: request for slot, request in encode().items() if slot in slow})
         self._planner.settle_epoch()
         if time.monotonic() - began > _LAG_AFTER_S:
             self._planner.publish_lag(record)
+
+    def _return_to_slots(self) -> None:
+        """Between two epochs: give processes of its own back that it has not needed lately."""
+        needed = self._own & self._pool.own_slots(self._application_id)
+        if needed != self._own and self._place_bundles(needed):
+            self._pool.rejoin(self._application_id, needed)
+
+    def _place_bundles(self, own: frozenset[int]) -> bool:
+        """Have an id to itself in those slots and no others; tries again while the log is away, until it is stopped."""
+        while not self._stopped.is_set():
+            try:
+                places = self._place(self._application_id, own) if any(self._places.values()) else {}
+            except HayaseError as error:
+                if error.condition not in _AWAY:
+                    raise
+                _LOG.info("bundles get no other producers for now: %s", error)
+                self._stopped.wait(_PLACE_AGAIN_S)
+            else:
+                self._own, self._places = own, self._by_slot(places)
+                return True
+        return False
+
+    def _by_slot(self, places: Mapping[str, Place]) -> dict[int, dict[str, Place]]:
+        found: dict[int, dict[str, Place]] = {slot: {} for slot in self._slot_of.values()}
+        for bundle, place in places.items():
+            found[self._slot_of[bundle]][bundle] = place
+        return found
 
     def _pause(self, began: float) -> None:
         """The time from one epoch to the next."""

@@ -14,14 +14,50 @@ from hayase.runtime.wire.span_protocol import RowFile
 from hayase.state.delta.journal import EdgeRow
 
 
-class JoinPool(msgspec.Struct, frozen=True):
+class JoinPool(msgspec.Struct, frozen=True, tag="task"):
     """Request of a slot's task to work for the pool, as part of one Spark job.
 
     A later attempt of the slot replaces the earlier one.
+
+    Attributes:
+        machine: of the task, see `OfferSpares`.
     """
 
     slot: int
     job: int
+    machine: str = ""
+
+
+class OfferSpares(msgspec.Struct, frozen=True, tag="offer"):
+    """Announcement of a process that forks spare processes when the pool asks for them, by `StartSpare`.
+
+    Attributes:
+        machine: where it is; tasks with the same one have the same disk.
+    """
+
+    machine: str
+
+
+class StartSpare(msgspec.Struct, frozen=True):
+    """Order to fork a spare process.
+
+    Attributes:
+        slot: whose requests it works on.
+        application_id: of the one topology whose requests of that slot it works on; empty: it takes the slot's place.
+    """
+
+    slot: int
+    application_id: str
+
+
+class JoinAsSpare(msgspec.Struct, frozen=True, tag="spare"):
+    """Request of a spare process to work for the pool, as `StartSpare` has it."""
+
+    slot: int
+    application_id: str
+
+
+Join = JoinPool | JoinAsSpare
 
 
 class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
@@ -56,6 +92,30 @@ class ReleaseTopology(msgspec.Struct, frozen=True, tag="release"):
 PoolRequest = TopologyRequest | ReleaseTopology
 
 
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """Report of a slot that it begins with one of several requests.
+
+    Attributes:
+        index: of the request, in the order in which it got them; `None`: it publishes what several have ready.
+    """
+
+    index: int | None
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Order to a slot that is at several requests: it leaves all but one to another process.
+
+    Attributes:
+        keep: the index of the one that it completes.
+    """
+
+    keep: int
+
+
+Order = list[bytes] | Withdraw
+"""What a slot is sent: requests, each encoded, or that."""
+
+
 class Round(msgspec.Struct, frozen=True):
     """The work order of a slot that does not join the pool.
 
@@ -71,7 +131,7 @@ class Round(msgspec.Struct, frozen=True):
 
 
 class TopologyResult(msgspec.Struct, frozen=True, tag="result"):
-    """Result of a request; of a ReleaseTopology it is empty.
+    """Result of a request; of a ReleaseTopology, and of a request that was withdrawn, it is empty.
 
     Attributes:
         rows: rows for bundles of higher levels.
@@ -79,6 +139,7 @@ class TopologyResult(msgspec.Struct, frozen=True, tag="result"):
         summaries: of the bundles.
         busy_s: how long the slot was at it, without what it did for others meanwhile.
         error: the trace of what the topology failed with; empty if it did not.
+        place_lost: it failed because a bundle has another place by now.
     """
 
     rows: list[EdgeRow] = []
@@ -86,6 +147,7 @@ class TopologyResult(msgspec.Struct, frozen=True, tag="result"):
     summaries: list[bytes] = []
     busy_s: float = 0.0
     error: str = ""
+    place_lost: bool = False
 
 
 class SlotHung(msgspec.Struct, frozen=True, tag="hung"):
@@ -100,7 +162,8 @@ class SlotHung(msgspec.Struct, frozen=True, tag="hung"):
     error: str
 
 
-SlotAnswer = TopologyResult | SlotHung
+SlotReport = Begun | TopologyResult | SlotHung
+"""What a slot answers."""
 
 JOB_ENDED = b""
-"""Sent instead of requests: the job has ended, the task returns."""
+"""Sent instead of requests: the job has ended, the task returns; to a spare process, that it ends."""

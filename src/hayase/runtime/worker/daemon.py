@@ -1,8 +1,9 @@
 """Spark's Python daemon with our libraries imported before it forks workers, so that a worker starts in milliseconds.
 
-It only imports: nothing may be opened and no thread started before the fork. Spark's daemon ends when the JVM is gone,
-but has no way to end a worker that hangs; so workers are killed with it. `gc.freeze` keeps what was imported out of the
-collections that Spark asks for after every task.
+It only imports: nothing may be opened and no thread started before the fork. First it forks the source of spare
+processes (`spare_source`). Spark's daemon ends when the JVM is gone, but has no way to end a worker that hangs; so
+workers are killed with it. `gc.freeze` keeps what was imported out of the collections that Spark asks for after every
+task.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PRELOADED = (
     "pyarrow.json",
     "pyspark.worker",
     "hayase.runtime.worker.span_client",
+    "hayase.runtime.worker.spare_process",
     "hayase.log.embedded.log",
     "hayase.log.kafka.log",
 )
@@ -61,9 +63,12 @@ if __name__ == "__main__":
 
     from pyspark import daemon
 
+    from hayase.runtime.worker import spare_process
     from hayase.runtime.worker.jvm_gateway import UMASK_VARIABLE
+    from hayase.runtime.worker.spare_source import start_source
 
     if UMASK_VARIABLE in os.environ:  # files of the user's functions are as if the program had made them
         os.umask(int(os.environ[UMASK_VARIABLE], 8))
+    start_source(spare_process.run_spare)
     end_quietly_with_the_jvm(daemon)
     daemon.manager()

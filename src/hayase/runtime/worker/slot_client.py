@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from hayase.core.errors import LogError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.steps import asking, at_work
@@ -28,18 +29,23 @@ from hayase.runtime.wire.row_files import write_rows
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
+    Begun,
+    Join,
     JoinPool,
+    Order,
     PoolRequest,
     ReleaseTopology,
     Round,
     SlotHung,
     TopologyRequest,
     TopologyResult,
+    Withdraw,
 )
 from hayase.runtime.wire.span_protocol import connect
 from hayase.runtime.worker.outgoing_rows import OutgoingRows
 from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.slot_publisher import publish_together, slot_step
+from hayase.runtime.worker.spare_source import machine_of, offer_spares
 from hayase.runtime.worker.worker import WorkerProcess
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.bundle_result import PreparedEpoch
@@ -64,6 +70,7 @@ class _Ready:
     """A request whose epochs are prepared, or which has failed.
 
     Attributes:
+        index: of the request, among those that came with it.
         request: the request.
         host: of its topology.
         epochs: of its bundles; with each whether it was published, `None`: not yet.
@@ -71,6 +78,7 @@ class _Ready:
         error: what it has failed with.
     """
 
+    index: int
     request: TopologyRequest
     host: WorkerProcess | None = None
     record: EpochRecord | None = None
@@ -111,29 +119,50 @@ class SlotWorker:
         requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in work.requests]
         self._process.round_results(work.run).publish(work.job, slot, list(self.run(slot, requests, in_round=True)))
 
-    def run(self, slot: int, requests: Sequence[PoolRequest], *, in_round: bool = False) -> Iterator[TopologyResult]:
+    def run(
+        self,
+        slot: int,
+        requests: Sequence[PoolRequest],
+        begun: Callable[[int | None], object] = lambda _: None,
+        kept: Callable[[], int | None] = lambda: None,
+        *,
+        in_round: bool = False,
+    ) -> Iterator[TopologyResult]:
         """Run requests; yields their results in that order.
 
         What several topologies have ready is published together. An error of one of them is part of its result: it ends
         no task.
+
+        Args:
+            slot: whose bundles.
+            requests: the requests.
+            begun: called with the index of a request that begins behind others; `None`: several are published.
+            in_round: results go through the checkpoint, not through the pool.
+            kept: the index of the only request that is still this process's, if others have been withdrawn.
         """
         self._in_round = in_round
         ready: list[_Ready] = []
         began = time.monotonic()
-        for request in requests:
+        for index, request in enumerate(requests):
             if isinstance(request, ReleaseTopology):
-                yield from self._publish_and_complete(ready)
+                yield from self._publish_and_complete(ready, begun)
                 ready = []
                 self.release(request.application_id)
                 yield TopologyResult()
                 continue
             if ready and time.monotonic() - began > TOGETHER_MAX_S:
-                yield from self._publish_and_complete(ready)
+                yield from self._publish_and_complete(ready, begun)
                 ready = []
             if not ready:
                 began = time.monotonic()
-            ready.append(self._prepared(slot, request))
-        yield from self._publish_and_complete(ready)
+            if index:
+                begun(index)
+            ready.append(self._prepared(slot, index, request))
+            if (keep := kept()) is not None:
+                yield from self._complete_only(keep, ready)
+                yield from (TopologyResult() for _ in requests[index + 1 :])
+                return
+        yield from self._publish_and_complete(ready, begun)
 
     def release(self, application_id: str) -> None:
         """Close what is kept for a topology."""
@@ -150,8 +179,8 @@ class SlotWorker:
             self.release(application_id)
         self._process.close()
 
-    def _prepared(self, slot: int, request: TopologyRequest) -> _Ready:
-        ready = _Ready(request)
+    def _prepared(self, slot: int, index: int, request: TopologyRequest) -> _Ready:
+        ready = _Ready(index, request)
         began = time.monotonic()
         self._preparing = request.application_id
         with log_context(application_id=request.application_id):
@@ -180,17 +209,33 @@ class SlotWorker:
         finally:
             received.close()
 
-    def _publish_and_complete(self, ready: Sequence[_Ready]) -> Iterator[TopologyResult]:
+    def _publish_and_complete(
+        self, ready: Sequence[_Ready], begun: Callable[[int | None], object] = lambda _: None
+    ) -> Iterator[TopologyResult]:
         """Publish what is ready, and complete it."""
         waiting = [each for each in ready if each.error is None and each.unpublished()]
-        if waiting:
+        if len(waiting) > 1:
+            begun(None)
+        by_id: dict[str, list[_Ready]] = {}
+        for each in waiting:
+            by_id.setdefault(each.steps()[0].place.id, []).append(each)
+        for together in by_id.values():
             began = time.monotonic()
-            self._publish(waiting)
-            for each in waiting:
-                each.busy_s += (time.monotonic() - began) / len(waiting)
+            self._publish(together)
+            for each in together:
+                each.busy_s += (time.monotonic() - began) / len(together)
         for each in ready:
             with log_context(application_id=each.request.application_id):
                 yield self._result(each)
+
+    def _complete_only(self, keep: int, ready: Sequence[_Ready]) -> Iterator[TopologyResult]:
+        """Complete one; another process does, or has done, what the others are about."""
+        for each in ready:
+            if each.index == keep:
+                yield from self._publish_and_complete([each])
+            else:
+                self.release(each.request.application_id)
+                yield TopologyResult()
 
     def _publish(self, waiting: Sequence[_Ready]) -> None:
         hosts = [each.host for each in waiting if each.host is not None]
@@ -227,7 +272,8 @@ class SlotWorker:
             # The trace begins with the cause, if there is one; the error itself says where it happened.
             said = "".join(traceback.format_exception_only(ready.error))
             trace = "".join(traceback.format_exception(ready.error))
-            return TopologyResult(error=f"{said}{trace}", busy_s=ready.busy_s)
+            lost = isinstance(ready.error, LogError) and ready.error.condition == "STATE_MOVED"
+            return TopologyResult(error=f"{said}{trace}", busy_s=ready.busy_s, place_lost=lost)
         if ready.record is not None:
             reach("after_rows", epoch=ready.record.epoch)
         return result
@@ -298,6 +344,7 @@ def _worker(options: SharedOptions) -> SlotWorker:
 
 def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
     """Run a task of a shared runtime's Spark job; yields nothing, since results go to the planner."""
+    offer_spares(options, address)
     work_off(_worker(options), slot, job, address)
     yield from ()
 
@@ -315,14 +362,32 @@ def run_round_slot(options: SharedOptions, slot: int, work: Round) -> Iterator[p
 
 def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
     """Answer what the pool asks of a slot until the job has ended."""
+    serve_pool(worker, JoinPool(slot, job, machine_of(os.getppid())), address)
+
+
+def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:
+    """Answer what the pool asks of a process that joins it until the pool sends it away."""
+    slot = join.slot
     try:
         with connect(address) as connection:
-            connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
-            worker.say_if_hung(lambda answer: connection.send_bytes(msgspec.msgpack.encode(answer)))
+            connection.send_bytes(msgspec.msgpack.encode(join))
+            worker.say_if_hung(lambda report: connection.send_bytes(msgspec.msgpack.encode(report)))
+
+            def kept() -> int | None:
+                if not connection.poll():
+                    return None
+                order = msgspec.msgpack.decode(connection.recv_bytes(), type=Order)
+                return order.keep if isinstance(order, Withdraw) else None
+
+            def begun(index: int | None) -> None:
+                connection.send_bytes(msgspec.msgpack.encode(Begun(index)))
+
             while (message := connection.recv_bytes()) != JOB_ENDED:
-                encoded = msgspec.msgpack.decode(message, type=list[bytes])
-                requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in encoded]
-                for result in worker.run(slot, requests):
+                order = msgspec.msgpack.decode(message, type=Order)
+                if isinstance(order, Withdraw):  # all was completed when it came
+                    continue
+                requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in order]
+                for result in worker.run(slot, requests, begun, kept):
                     connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints
         _LOG.debug("slot %d lost its connection to the pool: %s", slot, error)

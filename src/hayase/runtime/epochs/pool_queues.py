@@ -1,0 +1,146 @@
+"""Queues of a slot pool, and which of them a topology has for its own.
+
+A request that takes long while others wait is left to its process: a spare process takes the slot's place until the
+request is completed, and the topology gets a queue, and a process, of its own
+(`docs/decisions/20261126-spare-processes.md`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from hayase.runtime.epochs.slot_queue import PoolWorker, SlotQueue, Work
+from hayase.runtime.epochs.spare_sources import SpareSources
+from hayase.runtime.wire.slot_messages import JoinAsSpare, Withdraw
+
+_LOG = logging.getLogger("hayase.runtime")
+
+SLOW_STEP_S = 1.0
+"""A request that takes longer leaves its slot to the others that wait."""
+OWN_PROCESSES_MAX = 8
+"""So many topologies have processes of their own at a time, counted once for each slot."""
+QUIET_S = 300.0
+"""A topology returns to its slot when none of its requests has been slow for so long."""
+_SPARE_AGAIN_S = 5.0
+
+
+class PoolQueues:
+    """Those of one pool. The pool's lock guards them.
+
+    Args:
+        slots: how many there are.
+        lock: of the pool.
+        monotonic: the clock for intervals, in seconds.
+
+    Attributes:
+        slots: the queues of slots.
+        sources: which start spare processes.
+    """
+
+    def __init__(self, slots: int, lock: threading.Lock, monotonic: Callable[[], float]) -> None:
+        self._lock = lock
+        self._monotonic = monotonic
+        self.slots = [SlotQueue(slot, threading.Condition(lock)) for slot in range(slots)]
+        self.sources = SpareSources()
+        self._own: dict[tuple[str, int], SlotQueue] = {}
+
+    def __iter__(self) -> Iterator[SlotQueue]:
+        yield from self.slots
+        yield from self._own.values()
+
+    def notify(self) -> None:
+        """Wake all processes: there may be something to do, or the job has ended."""
+        for queue in self:
+            queue.changed.notify_all()
+
+    def put(self, work: Work, slot: int, *, first: bool = False) -> None:
+        """Queue a request where its topology's requests for the slot go."""
+        queue = self._own.get((work.application_id, slot), self.slots[slot])
+        if first:
+            queue.works.appendleft(work)
+        else:
+            queue.works.append(work)
+        queue.changed.notify_all()
+        self._want_process(queue)
+
+    def own_slots(self, application_id: str) -> frozenset[int]:
+        """Those in whose place a topology has a process of its own, which it has needed lately."""
+        since = self._monotonic() - QUIET_S
+        own = [slot for (owner, slot), queue in self._own.items() if queue.slow_at > since and owner == application_id]
+        return frozenset(own)
+
+    def rejoin(self, application_id: str, stay: Collection[int] = ()) -> None:
+        """Have a topology's requests go to its slots again, except those in whose place its own processes stay."""
+        for owner, slot in list(self._own):
+            if owner == application_id and slot not in stay:
+                self._end_own(self._own[owner, slot])
+
+    def end_all_own(self) -> None:
+        """Have the requests of all topologies go to their slots again."""
+        for queue in list(self._own.values()):
+            self._end_own(queue)
+
+    def check_slow(self) -> None:
+        """Leave what is slow to its process, where others wait for its end."""
+        now = self._monotonic()
+        for queue in list(self):
+            holder = queue.holder
+            slow = holder.works_on() if holder is not None else None
+            if holder is None or slow is None or now - holder.began < SLOW_STEP_S:
+                self._want_process(queue)
+            elif queue.application_id:
+                queue.slow_at = now
+            elif self.sources and len(self._own) < OWN_PROCESSES_MAX and queue.others_wait(holder, slow):
+                self._detach(queue, holder, slow)
+
+    def _detach(self, queue: SlotQueue, holder: PoolWorker, slow: Work) -> None:
+        if holder.current is not None and len(holder.batch) > 1:
+            with contextlib.suppress(OSError):
+                holder.connection.send_bytes(msgspec.msgpack.encode(Withdraw(holder.current)))
+        queue.detach(holder, slow)
+        if not slow.releases and not slow.cancelled:
+            _LOG.warning(
+                "an epoch of %s has kept slot %d for more than %g s while others waited: it goes on in a process of "
+                "its own", slow.application_id, queue.slot, SLOW_STEP_S,
+            )  # fmt: skip
+            own = SlotQueue(queue.slot, threading.Condition(self._lock), slow.application_id)
+            own.slow_at = self._monotonic()
+            self._own.setdefault((slow.application_id, queue.slot), own)
+            slow.slow_in.add(queue.slot)
+        self._want_process(queue)
+
+    def _want_process(self, queue: SlotQueue) -> None:
+        """Have a spare process started for a queue that none works on, unless Spark brings one."""
+        if queue.holder is not None or not queue.works:
+            return
+        task = self.slots[queue.slot].task
+        if not queue.application_id and (task is None or not task.detached):
+            return
+        if not self.sources:
+            if queue.application_id:
+                self._end_own(queue)
+            return
+        now = self._monotonic()
+        if queue.spare_wanted_at is None or now - queue.spare_wanted_at >= _SPARE_AGAIN_S:
+            queue.spare_wanted_at = now
+            self.sources.start(queue.slot, queue.application_id, task.machine if task is not None else "")
+
+    def _end_own(self, queue: SlotQueue) -> None:
+        """A topology's requests go to its slot again; its own process ends when it has completed what it is at."""
+        del self._own[queue.application_id, queue.slot]
+        queue.removed = True
+        queue.changed.notify_all()
+        for work in queue.works:
+            self.put(work, queue.slot)
+        queue.works.clear()
+
+    def of_spare(self, join: JoinAsSpare) -> SlotQueue | None:
+        """The queue that a spare process was started for; `None`: there is none any more."""
+        if join.application_id:
+            return self._own.get((join.application_id, join.slot))
+        return self.slots[join.slot] if join.slot in range(len(self.slots)) else None
