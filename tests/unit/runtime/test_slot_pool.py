@@ -30,7 +30,7 @@ def pool(tmp_path: Path) -> Iterator[SlotPool]:
 
 
 def request(topology: str, level: int = 0) -> bytes:
-    return msgspec.msgpack.encode(TopologyRequest(topology, {}, b"record", level, [], []))
+    return msgspec.msgpack.encode(TopologyRequest(topology, {}, b"record", level, 0, [], []))
 
 
 def work(topology: str, *slots: int) -> Work:
@@ -45,11 +45,16 @@ class Task(threading.Thread):
     """A Spark task in a slot: answers every request with the topology's name."""
 
     def __init__(
-        self, pool: SlotPool, slot: int, job: int, answer: Callable[[str], TopologyResult] | None = None
+        self,
+        pool: SlotPool,
+        slot: int,
+        job: int,
+        answer: Callable[[str], TopologyResult] | None = None,
+        process: str = "",
     ) -> None:
         super().__init__(daemon=True)
         self.connection: Connection = connect(pool.address)
-        self.connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+        self.connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job, process or f"process {slot}")))
         self.done: list[str] = []
         self.together: list[list[str]] = []
         self.returned = threading.Event()
@@ -107,6 +112,44 @@ def test_a_request_that_no_job_worked_off_is_worked_off_by_the_next_job(pool: Sl
 def test_a_task_of_an_earlier_job_is_sent_away(pool: SlotPool) -> None:
     pool.begin_job(2, 60)
     assert Task(pool, 0, 1).returned.wait(WAIT_S)
+
+
+def done_in_slot(pool: SlotPool, slot: int, *tasks: Task) -> list[list[str]]:
+    """Has a slot work; what each task has done."""
+    in_thread(pool, work("a", slot)).join(WAIT_S)
+    return [task.done for task in tasks]
+
+
+def test_a_process_has_the_slot_that_it_had_in_the_job_before_whatever_the_number_of_its_task(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    first, second = Task(pool, 0, 1, process="P"), Task(pool, 1, 1, process="Q")
+    assert done_in_slot(pool, 0, first, second) == [["a"], []]
+    pool.end_job()
+    assert first.returned.wait(WAIT_S) and second.returned.wait(WAIT_S)
+    pool.begin_job(2, 60)
+    second, first = Task(pool, 0, 2, process="Q"), Task(pool, 1, 2, process="P")
+    assert done_in_slot(pool, 0, first, second) == [["a"], []]
+
+
+def test_a_new_process_has_the_slot_of_the_one_that_died(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    at_it = threading.Event()
+
+    def die(name: str) -> TopologyResult:
+        at_it.set()
+        raise EOFError
+
+    dying, other = Task(pool, 0, 1, die, process="P"), Task(pool, 1, 1, process="Q")
+    thread = in_thread(pool, work("a", 0))
+    assert at_it.wait(WAIT_S)
+    dying.connection.close()
+    again = Task(pool, 0, 1, process="R")
+    thread.join(WAIT_S)
+    pool.end_job()
+    assert again.returned.wait(WAIT_S) and other.returned.wait(WAIT_S)
+    pool.begin_job(2, 60)
+    again, other = Task(pool, 1, 2, process="R"), Task(pool, 0, 2, process="Q")
+    assert done_in_slot(pool, 0, again, other) == [["a"], []]
 
 
 def test_what_a_task_was_at_when_it_died_is_for_its_next_attempt(pool: SlotPool) -> None:

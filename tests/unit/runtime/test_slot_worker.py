@@ -112,11 +112,11 @@ def worker(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> SlotWorker:
 
 def request(name: str, *, by_slot: bool = True) -> TopologyRequest:
     places = {"0-0": PLACE} if by_slot else {}
-    return TopologyRequest(name, {"digest": "d", "name": name}, RECORD, 0, [], [], places)
+    return TopologyRequest(name, {"digest": "d", "name": name}, RECORD, 0, 0, [], [], places)
 
 
 def run(worker: SlotWorker, *requests: PoolRequest) -> list[TopologyResult]:
-    return list(worker.run(0, requests))
+    return list(worker.run(requests))
 
 
 def names(results: Sequence[TopologyResult]) -> list[str]:

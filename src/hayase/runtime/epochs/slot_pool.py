@@ -71,6 +71,7 @@ class Work:
 class _Slot:
     queue: deque[Work] = field(default_factory=deque)
     connection: Connection | None = None
+    process: str = ""
     at_work: deque[Work] = field(default_factory=deque)
     job: int = -1
     attempts: int = 0
@@ -97,6 +98,7 @@ class SlotPool:
         self._changed = [threading.Condition(self._lock) for _ in range(slots)]
         self._asked_at: dict[str, float] = {}
         self._job = -1
+        self._slot_of_task: dict[int, int] = {}
         self._job_ends_at = 0.0
         self._drains = False
         self._closed = False
@@ -118,6 +120,8 @@ class SlotPool:
     def begin_job(self, job: int, seconds: float) -> None:
         """The tasks of that Spark job may join, and return after so many seconds, between two requests."""
         with self._lock:
+            if job != self._job:
+                self._slot_of_task = {}
             self._job, self._job_ends_at = job, self._monotonic() + seconds
             self._drains = False
             self._notify()
@@ -217,34 +221,51 @@ class SlotPool:
             if not self._listener.authenticates(connection):
                 return
             join = msgspec.msgpack.decode(connection.recv_bytes(), type=JoinPool)
-            if not self._admit(join, connection):
+            number = self._admit(join, connection)
+            if number is None:
                 connection.send_bytes(JOB_ENDED)
                 return
             try:
-                while works := self._next(join.slot, connection):
-                    connection.send_bytes(msgspec.msgpack.encode([work.requests[join.slot] for work in works]))
+                while works := self._next(number, connection):
+                    connection.send_bytes(msgspec.msgpack.encode([work.requests[number] for work in works]))
                     for work in works:
                         result = msgspec.msgpack.decode(connection.recv_bytes(), type=TopologyResult)
-                        self._complete(join.slot, connection, work, result)
+                        self._complete(number, connection, work, result)
                 connection.send_bytes(JOB_ENDED)
             finally:
-                self._leave(join.slot, connection)
+                self._leave(number, connection)
 
-    def _admit(self, join: JoinPool, connection: Connection) -> bool:
+    def _admit(self, join: JoinPool, connection: Connection) -> int | None:
+        """The slot that the task has from now on; `None`: it is of an earlier job."""
         with self._lock:
-            if self._closed or join.job != self._job or join.slot not in range(len(self._slots)):
-                return False
-            slot = self._slots[join.slot]
+            if self._closed or join.job != self._job or join.task not in range(len(self._slots)):
+                return None
+            number = self._slot_for(join)
+            slot = self._slots[number]
             if slot.connection is not None:
-                self._return_work(join.slot)
+                self._return_work(number)
             slot.attempts = slot.attempts + 1 if slot.job == join.job else 1
             works = slot.attempts <= WORKING_ATTEMPTS
             if slot.attempts >= WORKING_ATTEMPTS:
                 left_s = LAST_ATTEMPT_S if works else 0.0
                 self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
             slot.connection, slot.job, slot.served, slot.missing_since = connection, join.job, not works, None
+            slot.process = join.process
             self._notify()  # slots that are idle may be waiting for a later end of the job
-            return True
+            return number
+
+    def _slot_for(self, join: JoinPool) -> int:
+        """The slot for a task: the one that its process had in the job before, of which it keeps states and producers.
+
+        All attempts of a task have the same slot.
+        """
+        if join.task not in self._slot_of_task:
+            free = sorted(set(range(len(self._slots))) - set(self._slot_of_task.values()))
+            kept = [number for number in free if self._slots[number].process == join.process]
+            unused = [number for number in free if not self._slots[number].process]
+            choice = kept or unused or free
+            self._slot_of_task[join.task] = join.task if join.task in choice else choice[0]
+        return self._slot_of_task[join.task]
 
     def _next(self, number: int, connection: Connection) -> list[Work]:
         """What is waiting for the slot; nothing: the job has ended, or another attempt has replaced the task."""
@@ -281,6 +302,7 @@ class SlotPool:
                 return
             slot.connection = None
             if slot.at_work:
+                slot.process = ""
                 slot.missing_since = self._monotonic()
                 self._return_work(number)
 

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 import traceback
+import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -93,10 +94,11 @@ class SlotWorker:
 
     def __init__(self, options: SharedOptions) -> None:
         log_to_driver(options.log_address, options.log_level, {}, ())
+        self.id = uuid.uuid4().hex
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
 
-    def run(self, slot: int, requests: Sequence[PoolRequest]) -> Iterator[TopologyResult]:
+    def run(self, requests: Sequence[PoolRequest]) -> Iterator[TopologyResult]:
         """Run requests; yields their results in that order.
 
         What several topologies have ready is published together. An error of one of them is part of its result: it ends
@@ -116,7 +118,7 @@ class SlotWorker:
                 ready = []
             if not ready:
                 began = time.monotonic()
-            ready.append(self._prepared(slot, request))
+            ready.append(self._prepared(request))
         yield from self._publish_and_complete(ready)
 
     def release(self, application_id: str) -> None:
@@ -134,18 +136,18 @@ class SlotWorker:
             self.release(application_id)
         self._process.close()
 
-    def _prepared(self, slot: int, request: TopologyRequest) -> _Ready:
+    def _prepared(self, request: TopologyRequest) -> _Ready:
         ready = _Ready(request)
         began = time.monotonic()
         with log_context(application_id=request.application_id):
             try:
-                self._prepare(slot, ready)
+                self._prepare(ready)
             except Exception as error:  # of code, data, state or topics of this topology: others go on
                 ready.error = error
         ready.busy_s = time.monotonic() - began
         return ready
 
-    def _prepare(self, slot: int, ready: _Ready) -> None:
+    def _prepare(self, ready: _Ready) -> None:
         request = ready.request
         host = ready.host = self._host(request)
         host.watch()
@@ -157,7 +159,7 @@ class SlotWorker:
             for path in request.files:
                 for row in read_rows(Path(path)):
                     received.add(row)
-            for epoch in host.prepare_level(request.level, slot, record, received):
+            for epoch in host.prepare_level(request.level, request.slot, record, received):
                 ready.epochs.append((epoch, _publish_now(host, request, epoch.publication)))
         finally:
             received.close()
@@ -285,21 +287,21 @@ def _worker(options: SharedOptions) -> SlotWorker:
     return worker
 
 
-def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
+def run_pool_slot(options: SharedOptions, task: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
     """Run a task of a shared runtime's Spark job; yields nothing, since results go to the planner."""
-    work_off(_worker(options), slot, job, address)
+    work_off(_worker(options), task, job, address)
     yield from ()
 
 
-def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
-    """Answer what the pool asks of a slot until the job has ended."""
+def work_off(worker: SlotWorker, task: int, job: int, address: str) -> None:
+    """Answer what the pool asks of a task, whose slot it chooses, until the job has ended."""
     try:
         with connect(address) as connection:
-            connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+            connection.send_bytes(msgspec.msgpack.encode(JoinPool(task, job, worker.id)))
             while (message := connection.recv_bytes()) != JOB_ENDED:
                 encoded = msgspec.msgpack.decode(message, type=list[bytes])
                 requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in encoded]
-                for result in worker.run(slot, requests):
+                for result in worker.run(requests):
                     connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints
-        _LOG.debug("slot %d lost its connection to the pool: %s", slot, error)
+        _LOG.debug("task %d lost its connection to the pool: %s", task, error)
