@@ -23,7 +23,7 @@ def worker() -> Iterator[SlotWorker]:
 
 def _told(worker: SlotWorker, monkeypatch: pytest.MonkeyPatch, raise_it: Any) -> str:
     monkeypatch.setattr(worker, "_prepare", raise_it)
-    (result,) = worker.run(0, [TopologyRequest("shop-orders", {}, b"", 0, [], [])])
+    (result,) = worker.run([TopologyRequest("shop-orders", {}, b"", 0, 0, [], [])])
     return result.error
 
 

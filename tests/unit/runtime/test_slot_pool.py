@@ -46,7 +46,7 @@ def pool(tmp_path: Path) -> Iterator[SlotPool]:
 
 
 def request(topology: str, level: int = 0) -> bytes:
-    return msgspec.msgpack.encode(TopologyRequest(topology, {}, b"record", level, [], []))
+    return msgspec.msgpack.encode(TopologyRequest(topology, {}, b"record", level, 0, [], []))
 
 
 def work(topology: str, *slots: int) -> Work:
@@ -79,10 +79,12 @@ class Task(threading.Thread):
         job: int,
         answer: Callable[[str], TopologyResult] | None = None,
         join: Join | None = None,
+        process: str = "",
     ) -> None:
         super().__init__(daemon=True)
         self.connection: Connection = connect(pool.address)
-        self.connection.send_bytes(msgspec.msgpack.encode(join or JoinPool(slot, job)))
+        joins = join or JoinPool(slot, job, process or f"process {slot}")
+        self.connection.send_bytes(msgspec.msgpack.encode(joins))
         self.done: list[str] = []
         self.together: list[list[str]] = []
         self.returned = threading.Event()
@@ -143,6 +145,44 @@ def test_a_task_of_an_earlier_job_is_sent_away(pool: SlotPool) -> None:
     assert Task(pool, 0, 1).returned.wait(WAIT_S)
 
 
+def done_in_slot(pool: SlotPool, slot: int, *tasks: Task) -> list[list[str]]:
+    """Has a slot work; what each task has done."""
+    in_thread(pool, work("a", slot)).join(WAIT_S)
+    return [task.done for task in tasks]
+
+
+def test_a_process_has_the_slot_that_it_had_in_the_job_before_whatever_the_number_of_its_task(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    first, second = Task(pool, 0, 1, process="P"), Task(pool, 1, 1, process="Q")
+    assert done_in_slot(pool, 0, first, second) == [["a"], []]
+    pool.end_job()
+    assert first.returned.wait(WAIT_S) and second.returned.wait(WAIT_S)
+    pool.begin_job(2, 60)
+    second, first = Task(pool, 0, 2, process="Q"), Task(pool, 1, 2, process="P")
+    assert done_in_slot(pool, 0, first, second) == [["a"], []]
+
+
+def test_a_new_process_has_the_slot_of_the_one_that_died(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    at_it = threading.Event()
+
+    def die(name: str) -> TopologyResult:
+        at_it.set()
+        raise EOFError
+
+    dying, other = Task(pool, 0, 1, die, process="P"), Task(pool, 1, 1, process="Q")
+    thread = in_thread(pool, work("a", 0))
+    assert at_it.wait(WAIT_S)
+    dying.connection.close()
+    again = Task(pool, 0, 1, process="R")
+    thread.join(WAIT_S)
+    pool.end_job()
+    assert again.returned.wait(WAIT_S) and other.returned.wait(WAIT_S)
+    pool.begin_job(2, 60)
+    again, other = Task(pool, 1, 2, process="R"), Task(pool, 0, 2, process="Q")
+    assert done_in_slot(pool, 0, again, other) == [["a"], []]
+
+
 def test_what_a_task_was_at_when_it_died_is_for_its_next_attempt(pool: SlotPool) -> None:
     pool.begin_job(1, 60)
     at_it = threading.Event()
@@ -190,7 +230,7 @@ def test_a_task_that_hung_says_so_before_it_dies(pool: SlotPool) -> None:
     thread = in_thread(pool, some)
     for number in range(slot_pool.DEATHS_MAX):
         with connect(pool.address) as connection:
-            connection.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1)))
+            connection.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1, "process 0")))
             connection.recv_bytes()
             for answer in (SlotHung("another", "not it"), SlotHung("bad", f"hung {number}")):
                 connection.send_bytes(msgspec.msgpack.encode(answer))
@@ -446,7 +486,7 @@ class Spare(Task):
     def __init__(
         self, pool: SlotPool, order: StartSpare, answer: Callable[[str], TopologyResult] | None = None
     ) -> None:
-        super().__init__(pool, order.slot, 0, answer, JoinAsSpare(order.slot, order.application_id))
+        super().__init__(pool, order.slot, 0, answer, join=JoinAsSpare(order.slot, order.application_id))
 
 
 class Source:

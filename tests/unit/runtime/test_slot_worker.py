@@ -118,11 +118,11 @@ def worker(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> SlotWorker:
 
 def request(name: str, *, by_slot: bool = True, place: Place = PLACE) -> TopologyRequest:
     places = {"0-0": place} if by_slot else {}
-    return TopologyRequest(name, {"digest": "d", "name": name}, RECORD, 0, [], [], places)
+    return TopologyRequest(name, {"digest": "d", "name": name}, RECORD, 0, 0, [], [], places)
 
 
 def run(worker: SlotWorker, *requests: PoolRequest) -> list[TopologyResult]:
-    return list(worker.run(0, requests))
+    return list(worker.run(requests))
 
 
 def names(results: Sequence[TopologyResult]) -> list[str]:
@@ -184,13 +184,13 @@ def test_a_topology_with_an_id_to_itself_is_in_a_transaction_of_its_own(worker: 
 
 def test_a_slot_says_which_request_it_begins_with_and_when_it_publishes_several(worker: SlotWorker) -> None:
     begun: list[int | None] = []
-    list(worker.run(0, [request("a"), request("b"), request("c")], begun.append))
+    list(worker.run([request("a"), request("b"), request("c")], begun.append))
     assert begun == [1, 2, None]
 
 
 def test_a_slot_completes_the_one_request_that_was_left_to_it(worker: SlotWorker, slots: Slots) -> None:
     keep = [None, 1]
-    results = list(worker.run(0, [request("a"), request("b"), request("c")], kept=lambda: keep.pop(0)))
+    results = list(worker.run([request("a"), request("b"), request("c")], kept=lambda: keep.pop(0)))
     assert names(results) == ["", "b", ""]
     assert [result.error for result in results] == ["", "", ""]
     assert (slots.transactions, slots.closed) == ([["b"]], ["a"])

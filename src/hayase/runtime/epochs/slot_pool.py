@@ -79,7 +79,7 @@ class SlotPool:
         self._asked = threading.Condition(self._lock)
         self._job = _NO_JOB
         self._job_ends_at = 0.0
-        self._joined: set[int] = set()
+        self._slot_of_task: dict[int, int] = {}
         self._rounds = False
         self._taken_along: dict[int, deque[Work]] = {}
         self._stops = False
@@ -103,13 +103,15 @@ class SlotPool:
     def all_joined(self) -> bool:
         """Whether a task of the last job has joined for every slot."""
         with self._lock:
-            return len(self._joined) == self.size
+            return len(self._slot_of_task) == self.size
 
     def begin_job(self, job: int, seconds: float) -> None:
         """The tasks of that Spark job may join, and return after so many seconds, between two requests."""
         with self._lock:
+            if job != self._job:
+                self._slot_of_task = {}
             self._job, self._job_ends_at = job, self._monotonic() + seconds
-            self._joined, self._rounds, self._stops = set(), False, False
+            self._rounds = self._stops = False
             self._queues.notify()
 
     def wait_for_requests(self, timeout_s: float) -> bool:
@@ -320,9 +322,9 @@ class SlotPool:
 
     def _admit_task(self, join: JoinPool, worker: PoolWorker) -> SlotQueue | None:
         with self._lock:
-            if self._closed or join.job != self._job or join.slot not in range(len(self._queues.slots)):
+            if self._closed or join.job != self._job or join.task not in range(self.size):
                 return None
-            queue = self._queues.slots[join.slot]
+            queue = self._queues.slots[self._slot_for(join)]
             if queue.task is not None:  # an earlier attempt
                 self._drop(queue, queue.task)
             queue.attempts = queue.attempts + 1 if queue.job == join.job else 1
@@ -332,9 +334,22 @@ class SlotPool:
                 self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
             queue.task, queue.job, worker.served, queue.missing_since = worker, join.job, not works, None
             self._workers.append(worker)
-            self._joined.add(join.slot)
+            queue.process = join.process
             self._queues.notify()  # slots that are idle may be waiting for a later end of the job
             return queue
+
+    def _slot_for(self, join: JoinPool) -> int:
+        """The slot for a task: the one that its process had in the job before, of which it keeps states and producers.
+
+        All attempts of a task have the same slot.
+        """
+        if join.task not in self._slot_of_task:
+            free = sorted(set(range(self.size)) - set(self._slot_of_task.values()))
+            kept = [slot for slot in free if self._queues.slots[slot].process == join.process]
+            unused = [slot for slot in free if not self._queues.slots[slot].process]
+            choice = kept or unused or free
+            self._slot_of_task[join.task] = join.task if join.task in choice else choice[0]
+        return self._slot_of_task[join.task]
 
     def _admit_spare(self, join: JoinAsSpare, worker: PoolWorker) -> SlotQueue | None:
         with self._lock:
@@ -425,6 +440,7 @@ class SlotPool:
                 if not work.waiting:
                     work.done.set()
             if worker.at_work and queue.task is worker:
+                queue.process = ""
                 queue.missing_since = self._monotonic()
             self._drop(queue, worker)
             queue.changed.notify_all()

@@ -99,6 +99,7 @@ class SlotQueue:
         works: what waits.
         holder: the process that takes requests from it.
         task: Spark's task of the slot.
+        process: of that task, or of the last one; empty: there was none, or it has died.
         job, attempts: of that task.
         missing_since: since when requests wait for a task that has died.
         spare_wanted_at: when a spare process was last asked for.
@@ -112,6 +113,7 @@ class SlotQueue:
     works: deque[Work] = field(default_factory=deque)
     holder: PoolWorker | None = None
     task: PoolWorker | None = None
+    process: str = ""
     job: int = -1
     attempts: int = 0
     missing_since: float | None = None

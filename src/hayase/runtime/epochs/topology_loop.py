@@ -204,6 +204,7 @@ class TopologyLoop:
                     self._options,
                     record,
                     level,
+                    slot,
                     rows_of[slot],
                     files_of[slot],
                     self._places[slot],

@@ -15,16 +15,19 @@ from hayase.state.delta.journal import EdgeRow
 
 
 class JoinPool(msgspec.Struct, frozen=True, tag="task"):
-    """Request of a slot's task to work for the pool, as part of one Spark job.
+    """Request of a task to work for the pool, as part of one Spark job.
 
-    A later attempt of the slot replaces the earlier one.
+    A later attempt of the task replaces the earlier one.
 
     Attributes:
+        task: number of the task in the job; there are as many as slots.
+        process: of the task; another one each time that a process begins with nothing kept.
         machine: of the task, see `OfferSpares`.
     """
 
-    slot: int
+    task: int
     job: int
+    process: str
     machine: str = ""
 
 
@@ -68,6 +71,7 @@ class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
         options: by which the process finds its program and checkpoint.
         record: the epoch record.
         level: of the bundles.
+        slot: whose bundles.
         rows: rows that bundles of lower levels sent to these bundles.
         files: files with more of them; see `hayase.runtime.wire.row_files`.
         places: bundle → where it is published, of those that the slot's producer publishes; others are published one by
@@ -78,6 +82,7 @@ class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
     options: dict[str, str]
     record: bytes
     level: int
+    slot: int
     rows: list[EdgeRow]
     files: list[str]
     places: dict[str, Place] = {}

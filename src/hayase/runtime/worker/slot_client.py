@@ -10,6 +10,7 @@ import logging
 import os
 import time
 import traceback
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +106,7 @@ class SlotWorker:
 
     def __init__(self, options: SharedOptions) -> None:
         log_to_driver(options.log_address, options.log_level, {}, ())
+        self.id = uuid.uuid4().hex
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
         self._in_round = False
@@ -117,11 +119,10 @@ class SlotWorker:
     def run_round(self, slot: int, work: Round) -> None:
         """Run the requests of a round, and publish their results."""
         requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in work.requests]
-        self._process.round_results(work.run).publish(work.job, slot, list(self.run(slot, requests, in_round=True)))
+        self._process.round_results(work.run).publish(work.job, slot, list(self.run(requests, in_round=True)))
 
     def run(
         self,
-        slot: int,
         requests: Sequence[PoolRequest],
         begun: Callable[[int | None], object] = lambda _: None,
         kept: Callable[[], int | None] = lambda: None,
@@ -134,7 +135,6 @@ class SlotWorker:
         no task.
 
         Args:
-            slot: whose bundles.
             requests: the requests.
             begun: called with the index of a request that begins behind others; `None`: several are published.
             in_round: results go through the checkpoint, not through the pool.
@@ -157,7 +157,7 @@ class SlotWorker:
                 began = time.monotonic()
             if index:
                 begun(index)
-            ready.append(self._prepared(slot, index, request))
+            ready.append(self._prepared(index, request))
             if (keep := kept()) is not None:
                 yield from self._complete_only(keep, ready)
                 yield from (TopologyResult() for _ in requests[index + 1 :])
@@ -179,20 +179,20 @@ class SlotWorker:
             self.release(application_id)
         self._process.close()
 
-    def _prepared(self, slot: int, index: int, request: TopologyRequest) -> _Ready:
+    def _prepared(self, index: int, request: TopologyRequest) -> _Ready:
         ready = _Ready(index, request)
         began = time.monotonic()
         self._preparing = request.application_id
         with log_context(application_id=request.application_id):
             try:
-                self._prepare(slot, ready)
+                self._prepare(ready)
             except Exception as error:  # of code, data, state or topics of this topology: others go on
                 ready.error = error
         self._preparing = ""
         ready.busy_s = time.monotonic() - began
         return ready
 
-    def _prepare(self, slot: int, ready: _Ready) -> None:
+    def _prepare(self, ready: _Ready) -> None:
         request = ready.request
         host = ready.host = self._host(request)
         host.watch()
@@ -204,7 +204,7 @@ class SlotWorker:
             for path in request.files:
                 for row in self._process.row_files.read(path):
                     received.add(row)
-            for epoch in host.prepare_level(request.level, slot, record, received):
+            for epoch in host.prepare_level(request.level, request.slot, record, received):
                 ready.epochs.append((epoch, _publish_now(host, request, epoch.publication)))
         finally:
             received.close()
@@ -342,10 +342,10 @@ def _worker(options: SharedOptions) -> SlotWorker:
     return worker
 
 
-def run_pool_slot(options: SharedOptions, slot: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
+def run_pool_slot(options: SharedOptions, task: int, job: int, address: str) -> Iterator[pa.RecordBatch]:
     """Run a task of a shared runtime's Spark job; yields nothing, since results go to the planner."""
     offer_spares(options, address)
-    work_off(_worker(options), slot, job, address)
+    work_off(_worker(options), task, job, address)
     yield from ()
 
 
@@ -360,14 +360,13 @@ def run_round_slot(options: SharedOptions, slot: int, work: Round) -> Iterator[p
     yield from ()
 
 
-def work_off(worker: SlotWorker, slot: int, job: int, address: str) -> None:
-    """Answer what the pool asks of a slot until the job has ended."""
-    serve_pool(worker, JoinPool(slot, job, machine_of(os.getppid())), address)
+def work_off(worker: SlotWorker, task: int, job: int, address: str) -> None:
+    """Answer what the pool asks of a task, whose slot it chooses, until the job has ended."""
+    serve_pool(worker, JoinPool(task, job, worker.id, machine_of(os.getppid())), address)
 
 
 def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:
     """Answer what the pool asks of a process that joins it until the pool sends it away."""
-    slot = join.slot
     try:
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(join))
@@ -387,7 +386,7 @@ def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:
                 if isinstance(order, Withdraw):  # all was completed when it came
                     continue
                 requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in order]
-                for result in worker.run(slot, requests, begun, kept):
+                for result in worker.run(requests, begun, kept):
                     connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints
-        _LOG.debug("slot %d lost its connection to the pool: %s", slot, error)
+        _LOG.debug("%s: the connection to the pool is lost: %s", join, error)
