@@ -67,6 +67,36 @@ def expect_counts(scene: Scene) -> None:
         assert counts == {key: list(range(1, n + 1)) for key, n in records.items()}, f"topic counted-{topic}"
 
 
+def expect_shapes(scene: Scene) -> None:
+    """The other neighbours copied each event once, and wrote each count of a window once, all in order."""
+    copies: Sequences = {}
+    windows: dict[str, int] = {}
+    for record in given.records():
+        if record.topic == "events":
+            copies.setdefault(record.key, []).append(({"id": record.value["id"]}, record.timestamp_ms))
+        elif record.topic == "orders":
+            window = f"{record.key}@{record.timestamp_ms // given.WINDOW_MS * given.WINDOW_MS}"
+            windows[window] = windows.get(window, 0) + 1
+    _expect_same("topic copied", by_key(scene.output("copied")), copies)
+    counts = {key: [value["n"] for value, _ in values] for key, values in by_key(scene.output("windowed")).items()}
+    assert counts == {key: list(range(1, n + 1)) for key, n in windows.items()}, "topic windowed"
+
+
+def expect_drained(scene: Scene) -> None:
+    """Each order counts once in its group, whichever way it came."""
+    groups: dict[str, set[object]] = {}
+    for record in given.records():
+        if record.topic == "orders":
+            number = record.value["id"]
+            assert isinstance(number, int)
+            groups.setdefault(f"g{number % given.DRAINED_GROUPS}", set()).add(number)
+    drained = by_key(scene.output("drained"))
+    assert drained.keys() == groups.keys()
+    for key, values in drained.items():
+        assert [value["n"] for value, _ in values] == list(range(1, len(groups[key]) + 1)), f"group {key}"
+        assert {value["id"] for value, _ in values} == groups[key], f"group {key}"
+
+
 def expect_event_ids(noisy: Sequences) -> None:
     """Each input record came out once, in the order of its key, with its own time."""
     expected: Sequences = {}

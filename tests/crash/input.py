@@ -11,9 +11,13 @@ from hayase.log.protocol import Log, OutputBatch
 
 PARTITIONS = 2
 INPUTS = ("events", "orders", "users")
-OUTPUTS = ("noisy", "noise", "groups", "enriched", "totals", "regions", "passed")
+OUTPUTS = ("noisy", "noise", "groups", "enriched", "totals", "regions", "passed", "copied", "windowed", "drained")
 COUNTED = ("orders", "users")
 """Inputs that neighbours of the application count, where it is a topology of a shared runtime."""
+WINDOW_MS = 1_000
+"""Size of a neighbour's windows."""
+DRAINED_GROUPS = 3
+"""Groups of orders that are counted behind an internal topic, or at once."""
 RECORDS = 1_200
 REGIONS = ("north", "south", "east", "west", "sea")
 KEYS = tuple(f"c{number}" for number in range(12))

@@ -1,4 +1,4 @@
-"""The same application on a Spark cluster, alone and as a topology of a shared runtime beside two others.
+"""The same application on a Spark cluster, alone and as a topology of a shared runtime beside four others.
 
 Machines are lost and join in mid-epoch, and what comes out does not show it.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.crash.checks import Undisturbed, expect_counts, expect_exactly_once
+from tests.crash.checks import Undisturbed, expect_counts, expect_exactly_once, expect_shapes
 from tests.crash.conftest import MakeScene
 from tests.crash.scene import EPOCHS_MIN, PATIENCE, Failpoint, Scene, kill, wait_for
 from tests.crash.spark_cluster import ENCRYPTED, START_S, Machine, SparkCluster
@@ -38,6 +38,7 @@ def expect_results(scene: Scene, undisturbed: Undisturbed) -> None:
     expect_exactly_once(scene, undisturbed)
     if scene.module == SHARED:
         expect_counts(scene)
+        expect_shapes(scene)
 
 
 def on(cluster: SparkCluster, **more: object) -> dict[str, object]:
