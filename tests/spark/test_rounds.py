@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 from tests.spark.place import Place
@@ -43,7 +44,8 @@ def test_rounds_have_the_results_of_spans_survive_workers_and_end_when_nothing_w
         for first in range(0, 60, 20):
             expect_results(place, runtime, first, first + 20)
             for worker in _workers():
-                os.kill(worker, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
         assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
         runs = runtime.config.state_dir / runtime.config.application_id / RUNS
         time.sleep(1)
