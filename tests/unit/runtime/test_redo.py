@@ -16,7 +16,7 @@ from hayase.task.epoch_record import Epochs, done_name
 
 
 def begin(scene: Scene) -> None:
-    """Epoch 0 is complete, epoch 1 is open."""
+    """Epoch 0 is done, epoch 1 is open."""
     scene.put(1, 2)
     planner = scene.planner(term=1)
     planner.next_epoch(-1)
