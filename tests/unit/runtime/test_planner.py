@@ -261,7 +261,7 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
 
 
 def test_group_offsets_are_committed_before_the_planner_says_that_it_is_suspended(scene: Scene) -> None:
-    """Who reads that may begin a new term at once, after which this planner may not commit any more."""
+    """The driver may begin a new term at once, after which this planner may not commit any more."""
     scene.put(1)
     planner = scene.planner()
     assert planner.next_epoch(-1) == 0
