@@ -94,7 +94,6 @@ def test_an_open_epoch_of_a_plan_of_another_number_is_refused_though_its_text_is
     assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
 
 
-@pytest.mark.long
 def test_the_first_epoch_of_another_plan_is_planned_without_input_and_names_it(scene: Scene) -> None:
     scene.put(1)
     first = scene.planner()
@@ -109,7 +108,6 @@ def test_the_first_epoch_of_another_plan_is_planned_without_input_and_names_it(s
     assert b"plan_number" not in first.record(0).to_bytes(), "as earlier releases write it"
 
 
-@pytest.mark.long
 def test_positions_of_topics_that_earlier_plans_read_stay_in_the_records(scene: Scene) -> None:
     both = dataclasses.replace(scene.app.plan, topics={"in": 2, "other": 2})
     scene.put(1)
@@ -263,7 +261,7 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
 
 
 def test_group_offsets_are_committed_before_the_planner_says_that_it_is_suspended(scene: Scene) -> None:
-    """A start that reads that may begin a new term at once, after which this planner may not commit any more."""
+    """The driver may begin a new term at once, after which this planner may not commit any more."""
     scene.put(1)
     planner = scene.planner()
     assert planner.next_epoch(-1) == 0
@@ -437,7 +435,6 @@ def test_a_stop_ends_a_pause_of_a_run_to_the_end(scene: Scene) -> None:
     assert scene.control.suspended()
 
 
-@pytest.mark.long
 def test_brokers_that_do_not_answer_are_waited_for_and_the_status_says_so(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
