@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import chart, epoch, latency, moves, patterns, restore, rivals, runtime, server
+from bench import chart, epoch, latency, moves, patterns, restore, rivals, runtime, server, statements
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -35,6 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if parsed.command == "moves":
         moves.run(parsed.keys, parsed.moves, console)
+        return 0
+    if parsed.command == "statements":
+        statements.run(parsed.statements, console)
         return 0
     if parsed.command == "patterns":
         return _patterns(parsed, console)
@@ -251,6 +254,8 @@ def _parser() -> argparse.ArgumentParser:
     lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
     lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
     _add_patterns(commands)
+    sql = commands.add_parser("statements", help="SQL before it runs: parsing, planning, memory; and decoding of JSON")
+    sql.add_argument("--statements", type=_positive, default=1_000, help="of the script (default 1,000)")
     moved = commands.add_parser("moves", help="what it costs that a bundle moves to another machine")
     moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
     moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")

@@ -46,6 +46,9 @@ public final class Main {
     properties.put(StreamsConfig.STATE_DIR_CONFIG, options.get("state-dir"));
     properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
     properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, options.getOrDefault("commit-interval-ms", "1000"));
+    // Results of closed windows are looked for with every record, not once a second: at the end of the input there is
+    // no later record, and the last windows would never come out.
+    properties.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
     properties.put(StreamsConfig.producerPrefix(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4");
     properties.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
     return properties;
