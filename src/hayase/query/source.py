@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 
 from hayase.core.errors import StateError
@@ -14,7 +15,8 @@ from hayase.state.environment.reader import BundleReader, ReaderSnapshot
 Snapshots = Mapping[str, ReaderSnapshot]
 """Snapshots by bundle."""
 
-_TRIES = 50
+WAIT_S = 0.5
+"""How long states of different epochs are waited for."""
 _TRY_EVERY_S = 0.01
 _ALONE = 5
 """So often the states here are looked at before followers are asked."""
@@ -63,38 +65,43 @@ class StateSource:
             yield snapshot
 
     @contextmanager
-    def pin(self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0) -> Iterator[Snapshots]:
+    def pin(
+        self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0, wait_s: float = WAIT_S
+    ) -> Iterator[Snapshots]:
         """The states of several bundles after the same epoch.
 
-        Pins a snapshot of each; if their epochs differ it tries again, then asks followers.
+        Pins a snapshot of each; if their epochs differ it keeps those of the latest one and waits for the others, then
+        asks followers.
 
         Args:
             bundles: which.
             strict: whether different epochs are an error in the end; else they are given as they are.
             max_seconds: how long the snapshots may be read.
+            wait_s: how long it may take until the epochs are the same.
 
         Raises:
             StateError: `EPOCHS_DIFFER`; `FOREIGN_STATE`, `STATE_NOT_THERE`.
         """
         names = sorted(set(bundles))
         with ExitStack() as stack:
-            yield self._pinned(stack, names, strict, max_seconds)
+            yield self._pinned(stack, names, strict, max_seconds, wait_s)
 
-    def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float) -> Snapshots:
-        for attempt in range(_TRIES):
-            with ExitStack() as tried:
-                snapshots = self._try(tried, names, max_seconds)
-                epochs = {snapshot.epoch for snapshot in snapshots.values()}
-                last = attempt == _TRIES - 1
-                if len(epochs) <= 1 or (last and not strict):
-                    stack.push(tried.pop_all())
-                    return snapshots
-            if attempt >= _ALONE:
-                answer = self._ask(stack, names, min(epochs), max_seconds)
-                if answer is not None:
-                    return answer
-            if not last:
+    def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float, wait_s: float) -> Snapshots:
+        until_s = time.monotonic() + wait_s
+        with closing(self._caught(names, max_seconds)) as caught:
+            for attempt in count():
+                is_last = attempt > _ALONE and time.monotonic() >= until_s  # followers are asked in any case
+                if self._renew(caught) or (is_last and not strict):
+                    stack.enter_context(closing(caught.handed_over()))
+                    return caught.snapshots
+                if attempt >= _ALONE:
+                    answer = self._ask(stack, names, min(caught.epochs()), max_seconds)
+                    if answer is not None:
+                        return answer
+                if is_last:
+                    break
                 time.sleep(_TRY_EVERY_S)
+            epochs = caught.epochs()
         raise StateError(
             "EPOCHS_DIFFER",
             f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and "
@@ -102,32 +109,35 @@ class StateSource:
             "follow` beside the application, or read as of an older epoch.",
         )
 
-    def _try(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
-        snapshots = self._look(stack, names, max_seconds)
-        if self._epoch_lock is None or len({snapshot.epoch for snapshot in snapshots.values()}) <= 1:
-            return snapshots
-        stack.close()
-        with self._epoch_lock.reading(_LOCK_TIMEOUT_S):
-            return self._look(stack, names, max_seconds)
+    def _caught(self, names: Sequence[str], max_seconds: float) -> _Caught:
+        return _Caught(names, lambda name: self._snapshot(name, max_seconds))
 
-    def _look(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
-        snapshots: dict[str, ReaderSnapshot] = {}
-        for name in names:
-            snapshots[name] = stack.enter_context(self._reader(name).snapshot(max_seconds=max_seconds))
-            self._check(snapshots[name])
-        return snapshots
+    def _renew(self, caught: _Caught) -> bool:
+        """Whether all snapshots are after one epoch, when those that were behind have been taken again."""
+        if caught.renew():
+            return True
+        if self._epoch_lock is None:
+            return False
+        with self._epoch_lock.reading(_LOCK_TIMEOUT_S):  # the second time those that were the newest before
+            return caught.renew() or caught.renew()
+
+    @contextmanager
+    def _snapshot(self, bundle: str, max_seconds: float) -> Iterator[ReaderSnapshot]:
+        with self._reader(bundle).snapshot(max_seconds=max_seconds) as snapshot:
+            self._check(snapshot)
+            yield snapshot
 
     def _ask(self, stack: ExitStack, names: list[str], epoch: int, max_seconds: float) -> Snapshots | None:
         """The states of a follower that is as far as every bundle here."""
         for other in self._others():
-            with ExitStack() as tried:
+            with closing(other._caught(names, max_seconds)) as caught:
                 try:
-                    snapshots = other._try(tried, names, max_seconds)
+                    is_same = other._renew(caught)
                 except StateError:  # it is being rebuilt, or gone
                     continue
-                if len({snapshot.epoch for snapshot in snapshots.values()}) == 1 and snapshots[names[0]].epoch >= epoch:
-                    stack.push(tried.pop_all())
-                    return snapshots
+                if is_same and min(caught.epochs()) >= epoch:
+                    stack.enter_context(closing(caught.handed_over()))
+                    return caught.snapshots
         return None
 
     def _reader(self, bundle: str) -> BundleReader:
@@ -143,6 +153,46 @@ class StateSource:
                 f"The state at {self.folder} belongs to another checkpoint of this application.id; start the "
                 "application, which rebuilds it, or look at state.dir and checkpoint.dir",
             )
+
+
+class _Caught:
+    """Snapshots of several bundles, to be closed.
+
+    Args:
+        names: of the bundles.
+        open_snapshot: takes one of a bundle, as it is now.
+    """
+
+    def __init__(self, names: Sequence[str], open_snapshot: Callable[[str], AbstractContextManager[ReaderSnapshot]]):
+        self.snapshots: dict[str, ReaderSnapshot] = {}
+        self._names = names
+        self._open_snapshot = open_snapshot
+        self._stacks = {name: ExitStack() for name in names}
+
+    def epochs(self) -> set[int]:
+        """After which the snapshots are."""
+        return {snapshot.epoch for snapshot in self.snapshots.values()}
+
+    def renew(self) -> bool:
+        """Take again those that are behind, the others stay; whether all are after one epoch then."""
+        newest = max(self.epochs(), default=None)
+        for name in self._names:
+            if name not in self.snapshots or self.snapshots[name].epoch != newest:
+                self._stacks[name].close()
+                self.snapshots[name] = self._stacks[name].enter_context(self._open_snapshot(name))
+        return len(self.epochs()) <= 1
+
+    def handed_over(self) -> _Caught:
+        """The same snapshots; closing this one no longer closes them."""
+        caught = _Caught(self._names, self._open_snapshot)
+        caught.snapshots = self.snapshots
+        self._stacks, caught._stacks = caught._stacks, self._stacks
+        return caught
+
+    def close(self) -> None:
+        """Let go of the snapshots."""
+        for stack in self._stacks.values():
+            stack.close()
 
 
 class PinnedSource(StateSource):
@@ -163,6 +213,8 @@ class PinnedSource(StateSource):
         yield self._snapshots[bundle]
 
     @contextmanager
-    def pin(self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0) -> Iterator[Snapshots]:
+    def pin(
+        self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0, wait_s: float = WAIT_S
+    ) -> Iterator[Snapshots]:
         """The snapshots; how long they may be read was said when they were pinned."""
         yield self._snapshots

@@ -22,7 +22,8 @@ from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
 from hayase.core.windows import window_from
 from hayase.query.checkpoint import Checkpoint, state_of_store, subtopology_of_store
-from hayase.query.source import StateSource
+from hayase.query.one_by_one import PartitionsOneByOne
+from hayase.query.source import WAIT_S, StateSource
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.environment.reader import ReaderSnapshot
 from hayase.state.stores.key_value import ReadOnlyKeyValueStore
@@ -304,24 +305,31 @@ class StoreHandle:
         return live_store(self._spec, partial(snapshot.store, place.task))
 
     @contextmanager
-    def pinned(self, max_seconds: float = 10.0) -> Iterator[tuple[int, Sequence[ByteStore]]]:
+    def pinned(self, max_seconds: float = 10.0, wait_s: float = WAIT_S) -> Iterator[tuple[int, Sequence[ByteStore]]]:
         """All partitions in bytes, in order, after one and the same epoch, and that epoch; valid inside of the `with`.
+
+        Args:
+            max_seconds: how long they may be read.
+            wait_s: how long it may take until partitions of one epoch are there.
 
         Raises:
             StateError: `EPOCHS_DIFFER`: see `StoreReading.pin`.
         """
         bundles = {place.bundle for place in self._places}
-        with self._source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
+        with self._source.pin(bundles, strict=True, max_seconds=max_seconds, wait_s=wait_s) as snapshots:
             epoch = min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
             yield epoch, [self.data(place, snapshots[place.bundle]) for place in self._places]
 
-    @contextmanager
-    def pinned_partition(self, key: object) -> Iterator[tuple[int, ByteStore]]:
-        """The partition that a key belongs to in bytes, and its epoch; valid inside of the `with`.
+    def one_by_one(self) -> PartitionsOneByOne:
+        """All partitions in bytes, each of which is taken when it is asked for first; to be closed.
 
-        Other partitions may be at other epochs, and nothing waits for them.
+        They may be after different epochs, and nothing waits until they are not: for the row of one key.
         """
-        place = self._place_of(key)
+        return PartitionsOneByOne(len(self._places), self._partition)
+
+    @contextmanager
+    def _partition(self, number: int) -> Iterator[tuple[int, ByteStore]]:
+        place = self._places[number]
         with self._source.one(place.bundle) as snapshot:
             yield snapshot.epoch, self.data(place, snapshot)
 

@@ -58,8 +58,12 @@ async def start_query(
     """
     shape = None if variables else StatementShape.of(text, overrides)
     if shape is not None and (found := prepared.find(shape, services)) is not None:
-        pull, lookup = found
-        return await _limited(limits, lambda release: answer_key(pull, lookup, services, release))
+        release = limits.enter()
+        try:
+            return answer_key(*found, services, release)
+        except BaseException:
+            release()
+            raise
     settings = services.statement_settings(overrides)
 
     def keep(pull: TablePull) -> None:

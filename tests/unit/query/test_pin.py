@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
         assert pinned.epoch == 1
 
 
-def test_the_partition_of_a_key_can_be_read_while_another_one_is_at_another_epoch(local: LocalApp) -> None:
+def test_partitions_can_be_read_one_by_one_while_another_one_is_at_another_epoch(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     local.put(rows_of(1))
     record = local.plan_epoch()
@@ -63,12 +64,36 @@ def test_the_partition_of_a_key_can_be_read_while_another_one_is_at_another_epoc
     local.run_bundle(first.id, record, [])
     with pytest.raises(StateError, match="EPOCHS_DIFFER"), handle.pinned():
         pass
-    epochs = set()
-    for user in totals_after(0):
-        with handle.pinned_partition(user) as (epoch, partition):
-            assert any(True for _ in partition.range())
-            epochs.add(epoch)
-    assert epochs == {0, 1}
+    partitions = handle.one_by_one()
+    assert partitions.epoch == -1
+    assert next(partitions[0].range())
+    assert partitions.epoch == 1
+    assert all(any(True for _ in partition.range()) for partition in partitions)
+    assert partitions.epoch == 0
+    partitions.close()
+
+
+def test_a_bundle_that_is_behind_is_waited_for_although_the_others_go_on_at_once(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    local.put(rows_of(1))
+    record = local.plan_epoch()
+    handle = local.app.store("users")
+    ahead, *behind = dict.fromkeys(place.bundle for place in handle.places)
+    local.run_bundle(ahead, record, [])
+
+    def go_on() -> None:
+        for bundle in behind:
+            local.run_bundle(bundle, record, [])
+        local.mark_done(record)
+        local.put(rows_of(2))
+        local.run_bundle(ahead, local.plan_epoch(), [])
+
+    thread = threading.Timer(0.1, go_on)
+    thread.start()
+    with handle.pinned(wait_s=20.0) as (epoch, partitions):
+        thread.join()
+        assert epoch == 1
+        assert sum(1 for partition in partitions for _ in partition.range()) == len(totals_after(1))
 
 
 @pytest.mark.long

@@ -150,8 +150,8 @@ class InProcessHost:
             raise StatementError("NOT_READY", f"query {query_id} does not run now{why}. Try again later")
         return LocalStore(hosted.local.run, store)
 
-    def open_partition(self, query_id: str, store: str, key: object) -> LocalStore:
-        """See `QueryStores.open_partition`. All partitions are at one epoch here."""
+    def open_for_key(self, query_id: str, store: str) -> LocalStore:
+        """See `QueryStores.open_for_key`. All partitions are at one epoch here."""
         return self.open_store(query_id, store)
 
     def has_processed(self, ends: Mapping[TopicPartition, int]) -> bool:

@@ -101,8 +101,8 @@ class QueryHost(Protocol):
         """See `QueryStores.open_store`."""
         ...
 
-    def open_partition(self, query_id: str, store: str, key: object) -> PinnedStore:
-        """See `QueryStores.open_partition`."""
+    def open_for_key(self, query_id: str, store: str) -> PinnedStore:
+        """See `QueryStores.open_for_key`."""
         ...
 
     def problem(self) -> str | None:

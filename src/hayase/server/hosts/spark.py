@@ -6,24 +6,24 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hayase.app.runtime_settings import check_runtime_settings, topology_config
 from hayase.app.states import State
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
+from hayase.server.hosts.priority import lower_priority
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
+from hayase.server.hosts.spark_stores import SparkStore, SparkStoreForKey
 from hayase.server.pull.stores import AsOf
 from hayase.server.warm_up import import_planning
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
-from hayase.state.stores.protocol import ByteStore
-from hayase.state.stores.spec import StoreSpec
 
 if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers meanwhile
     from hayase.app.named_topology import NamedTopology
@@ -32,10 +32,10 @@ if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers me
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
-_SCAN_MAX_S = 60.0
 _START_MAX_S = 120.0
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
 _Work = Callable[[], None]
+T = TypeVar("T")
 
 
 @dataclass
@@ -173,18 +173,13 @@ class SparkHost:
         """See `QueryStores.open_store`."""
         with self._readable(query_id) as topology:
             if as_of is not None:
-                handle = topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms)
-                return SparkStore(handle.spec, handle.pinned(_SCAN_MAX_S))
-            return self._newest(
-                query_id, topology, store, lambda handle: SparkStore(handle.spec, handle.pinned(_SCAN_MAX_S))
-            )
+                return SparkStore(topology.store(store, as_of_epoch=as_of.epoch, as_of=as_of.time_ms))
+            return self._newest(query_id, topology, store, SparkStore)
 
-    def open_partition(self, query_id: str, store: str, key: object) -> SparkStore:
-        """See `QueryStores.open_partition`."""
+    def open_for_key(self, query_id: str, store: str) -> SparkStoreForKey:
+        """See `QueryStores.open_for_key`."""
         with self._readable(query_id) as topology:
-            return self._newest(
-                query_id, topology, store, lambda handle: SparkStore(handle.spec, handle.pinned_partition(key))
-            )
+            return self._newest(query_id, topology, store, SparkStoreForKey)
 
     @contextmanager
     def _readable(self, query_id: str) -> Iterator[NamedTopology]:
@@ -202,20 +197,18 @@ class SparkHost:
                 ) from error
             raise
 
-    def _newest(
-        self, query_id: str, topology: NamedTopology, store: str, pin: Callable[[StoreHandle], SparkStore]
-    ) -> SparkStore:
+    def _newest(self, query_id: str, topology: NamedTopology, store: str, opened: Callable[[StoreHandle], T]) -> T:
         """A store by a handle that is kept, because opening one takes longer than a look-up."""
         kept = self._handles.get((query_id, store))
         if kept is not None and kept[0] is topology:
             try:
-                return pin(kept[1])
+                return opened(kept[1])
             except StateError:  # what it is read from may have moved
                 self._handles.pop((query_id, store), None)
         handle = topology.store(store)
-        opened = pin(handle)
+        found = opened(handle)
         self._handles[query_id, store] = topology, handle
-        return opened
+        return found
 
     def problem(self) -> str | None:
         """See `QueryHost.problem`."""
@@ -236,6 +229,7 @@ class SparkHost:
                 thread.join()
 
     def _run_work(self) -> None:
+        lower_priority()
         try:
             import_planning()
             from hayase.app.streams_runtime import StreamsRuntime
@@ -345,40 +339,6 @@ class SparkHost:
                 hosted.failures.add(error)
 
         return restart if failed and hosted.is_added else lambda: self._add(hosted)
-
-
-class SparkStore:
-    """A store of a query that runs on Spark, at one epoch (`PinnedStore`).
-
-    Args:
-        spec: of the store.
-        pinning: gives the epoch, and the partitions or the one that is wanted; ended with this.
-
-    Raises:
-        StateError: it cannot be read.
-    """
-
-    is_live = False
-
-    def __init__(
-        self, spec: StoreSpec, pinning: AbstractContextManager[tuple[int, Sequence[ByteStore] | ByteStore]]
-    ) -> None:
-        self.spec = spec
-        self._pinning: AbstractContextManager[object] | None = pinning
-        self.epoch: int | None
-        self.epoch, pinned = pinning.__enter__()
-        self._partitions = pinned if isinstance(pinned, Sequence) else (pinned,)
-
-    @contextmanager
-    def reading(self) -> Iterator[Sequence[ByteStore]]:
-        """See `PinnedStore.reading`."""
-        yield self._partitions
-
-    def close(self) -> None:
-        """See `PinnedStore.close`."""
-        pinning, self._pinning = self._pinning, None
-        if pinning is not None:
-            pinning.__exit__(None, None, None)
 
 
 def _name_of(query_id: str) -> str:

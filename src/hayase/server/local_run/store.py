@@ -24,9 +24,13 @@ class LocalStore:
 
     def __init__(self, run: LocalRun, name: str) -> None:
         self.spec = run.spec(name)
-        self.epoch: int | None = None
         self._run = run
         self._name = name
+
+    @property
+    def epoch(self) -> int | None:
+        """See `PinnedStore.epoch`."""
+        return None
 
     @contextmanager
     def reading(self) -> Iterator[Sequence[ByteStore]]:

@@ -27,6 +27,7 @@ from hayase.sql.settings import is_on
 
 _ID_BITS = 63
 OnClose = Callable[[], None]
+_Read = Callable[[PinnedStore], Iterable[Rows]]
 
 
 async def start_pull(
@@ -55,7 +56,9 @@ async def start_pull(
     pull = _table_pull(plan, services, settings)
     if plan.path.lookups is not None:
         keep(pull)
-        return await _answer_ready(pull, services, on_close, pull.batches)
+        if len(plan.path.lookups) == 1 and not pull.kept.is_windowed:
+            return _answer_key(pull, services, on_close, pull.batches)
+        return await _answer_keys(pull, services, on_close)
     pinned = await asyncio.to_thread(services.stores.open_store, pull.query_id, pull.kept.store.name)
 
     def ended() -> None:
@@ -96,32 +99,30 @@ async def start_adhoc(
     return ComputedRows(run.header, run.batches(), ended)
 
 
-async def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
-    """The rows of one key, by an analysis that may have been made for another one.
-
-    They are read from the partition of the key, here, which is cheaper than a thread. Where that has none, another one
-    may: a topic may be written with another partitioner. To catch all of them at one epoch takes waiting, in a thread.
+def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of one key, by an analysis that was made for another one.
 
     Raises:
         StatementError: the query that makes the table does not run yet.
     """
-    with closing(services.stores.open_partition(pull.query_id, pull.kept.store.name, pull.key_of(lookup))) as pinned:
-        rows = pull.rows_of_key(lookup, pinned)
-        epoch = pinned.epoch
-    if rows:
-        on_close()
-        return ReadyRows(_header(pull, epoch), [RowBatch(rows)])
-    return await _answer_ready(pull, services, on_close, lambda pinned: [pull.rows_of_key(lookup, pinned)])
+    return _answer_key(pull, services, on_close, lambda pinned: [pull.rows_of_key(lookup, pinned)])
 
 
-async def _answer_ready(
-    pull: TablePull, services: QueryServices, on_close: OnClose, read: Callable[[PinnedStore], Iterable[Rows]]
-) -> RowStream:
-    """A few rows, all of which are read before the answer begins."""
+def _answer_key(pull: TablePull, services: QueryServices, on_close: OnClose, read: _Read) -> RowStream:
+    """The rows of one key, read here: that is cheaper than a thread, and nothing is waited for."""
+    with closing(services.stores.open_for_key(pull.query_id, pull.kept.store.name)) as store:
+        batches = [RowBatch(rows) for rows in read(store)]
+        answer = ReadyRows(_header(pull, store.epoch), batches)
+    on_close()
+    return answer
+
+
+async def _answer_keys(pull: TablePull, services: QueryServices, on_close: OnClose) -> RowStream:
+    """The rows of a few keys, of one epoch, which a thread may have to wait for."""
 
     def answer() -> RowStream:
         with closing(services.stores.open_store(pull.query_id, pull.kept.store.name)) as pinned:
-            return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in read(pinned)])
+            return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
 
     answered = await asyncio.to_thread(answer)
     on_close()

@@ -20,18 +20,21 @@ class AsOf:
 
 
 class PinnedStore(Protocol):
-    """A store that does not change while it is read: all partitions as of one epoch.
+    """A store that does not change while it is read.
 
     Attributes:
         spec: what it is.
-        epoch: the last epoch that it takes into account; `None` where epochs are not counted.
         is_live: it is the running query's own state, which waits while `reading` is held: what is wanted has to be
             copied, soon.
     """
 
     spec: StoreSpec
-    epoch: int | None
     is_live: bool
+
+    @property
+    def epoch(self) -> int | None:
+        """The last epoch that what was read takes into account; `None` where epochs are not counted."""
+        ...
 
     def reading(self) -> AbstractContextManager[Sequence[ByteStore]]:
         """The partitions, in order; they may be read until the end of the block, and not be written."""
@@ -46,7 +49,7 @@ class QueryStores(Protocol):
     """Opens the stores of persistent queries, wherever these run."""
 
     def open_store(self, query_id: str, store: str, as_of: AsOf | None = None) -> PinnedStore:
-        """A store of a query as it is now, or was.
+        """A store of a query as it is now, or was, all partitions as of one epoch; that may have to be waited for.
 
         Raises:
             StatementError: `NOT_READY`: the query has not started yet, or has failed; `AS_OF`: states of before are
@@ -55,8 +58,8 @@ class QueryStores(Protocol):
         """
         ...
 
-    def open_partition(self, query_id: str, store: str, key: object) -> PinnedStore:
-        """The partition of a store that a key belongs to, alone: it is there at once, whatever epoch others are at.
+    def open_for_key(self, query_id: str, store: str) -> PinnedStore:
+        """A store as it is now, to read one key: partitions are taken one by one, at once, whatever epochs they are at.
 
         Raises:
             StatementError, StateError: as `open_store`.

@@ -77,10 +77,6 @@ class TablePull:
         make_scan = partial(column_scan, plan, kept, functions, settings)
         return cls(plan, query_id, kept, predicate, projection, shown, make_scan)
 
-    def key_of(self, lookup: KeyLookup) -> Any:
-        """The key of the store that a look-up is for."""
-        return self.kept.key_of(dict(lookup.key))
-
     def rows_of_key(self, lookup: KeyLookup, pinned: PinnedStore) -> list[list[Any]]:
         """The rows of one key of a table without windows, whatever the condition is."""
         with pinned.reading() as partitions:
@@ -155,11 +151,11 @@ class TablePull:
 
         A topic may be written with another partitioner, or its keys with another schema than those of the store.
         """
-        key = self.key_of(lookup)
+        key = self.kept.key_of(dict(lookup.key))
         data = spec.key_serde.to_bytes(key)
         place = partition_for_key(data, len(partitions)) if len(partitions) > 1 else 0
-        for partition in (partitions[place], *partitions[:place], *partitions[place + 1 :]):
-            found = _entries_of_key(open_read_only_view(spec, partition), key, lookup, spec)
+        for number in (place, *(each for each in range(len(partitions)) if each != place)):
+            found = _entries_of_key(open_read_only_view(spec, partitions[number]), key, lookup, spec)
             if found:
                 return found
         return []

@@ -1,0 +1,80 @@
+"""Stores of queries that run on Spark, as pull queries read them: from the states of the workers, on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from hayase.state.stores.protocol import ByteStore
+
+if TYPE_CHECKING:  # what reads stores is slow to import; the server answers meanwhile
+    from hayase.query.stores import StoreHandle
+
+_SCAN_MAX_S = 60.0
+_SAME_EPOCH_S = 10.0
+"""How long a scan waits for all partitions to be at one epoch: as long as an epoch may take."""
+
+
+class SparkStore:
+    """A store, all partitions of which are after one epoch (`PinnedStore`).
+
+    Args:
+        handle: of the store.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+
+    is_live = False
+
+    def __init__(self, handle: StoreHandle) -> None:
+        self.spec = handle.spec
+        self._pinning: AbstractContextManager[object] | None = None
+        pinning = handle.pinned(_SCAN_MAX_S, _SAME_EPOCH_S)
+        self._epoch, self._partitions = pinning.__enter__()
+        self._pinning = pinning
+
+    @property
+    def epoch(self) -> int | None:
+        """See `PinnedStore.epoch`."""
+        return self._epoch
+
+    @contextmanager
+    def reading(self) -> Iterator[Sequence[ByteStore]]:
+        """See `PinnedStore.reading`."""
+        yield self._partitions
+
+    def close(self) -> None:
+        """See `PinnedStore.close`."""
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.__exit__(None, None, None)
+
+
+class SparkStoreForKey:
+    """A store whose partitions are taken one by one, to read a key (`PinnedStore`).
+
+    Args:
+        handle: of the store.
+    """
+
+    is_live = False
+
+    def __init__(self, handle: StoreHandle) -> None:
+        self.spec = handle.spec
+        self._partitions = handle.one_by_one()
+
+    @property
+    def epoch(self) -> int | None:
+        """See `PinnedStore.epoch`."""
+        return self._partitions.epoch
+
+    @contextmanager
+    def reading(self) -> Iterator[Sequence[ByteStore]]:
+        """See `PinnedStore.reading`."""
+        yield self._partitions
+
+    def close(self) -> None:
+        """See `PinnedStore.close`."""
+        self._partitions.close()
