@@ -37,12 +37,13 @@ class PostgresType:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table, as the catalog has it."""
+    """A column of a table, as the catalog has it; `default` is an expression, `None`: it has none."""
 
     name: str
     type_oid: int
     modifier: int
     not_null: bool
+    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,10 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname = %s AND c.relname = %s
 """
 _COLUMNS = """
-SELECT a.attname::text, a.atttypid::int8, a.atttypmod, a.attnotnull
-FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+SELECT a.attname::text, a.atttypid::int8, a.atttypmod, a.attnotnull,
+       CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
+FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
 

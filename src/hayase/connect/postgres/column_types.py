@@ -15,6 +15,7 @@ from fractions import Fraction
 from hayase.connect.exceptions import DataError
 from hayase.connect.logical_types import date_of, time_of, timestamp_of, unscaled_bytes
 from hayase.connect.postgres.catalog import PostgresType, TypeRegistry
+from hayase.connect.postgres.column_defaults import default_text
 from hayase.connect.postgres.text_values import (
     DAY_US,
     days_of_text,
@@ -105,7 +106,7 @@ def _named(schema: ConnectSchema, name: str, **parameters: str) -> ConnectSchema
 _JSON = _named(STRING_SCHEMA, "io.debezium.data.Json")
 _UUID = _named(STRING_SCHEMA, "io.debezium.data.Uuid")
 _XML = _named(STRING_SCHEMA, "io.debezium.data.Xml")
-_TSVECTOR = _named(STRING_SCHEMA, "io.debezium.data.TsVector")
+_TSVECTOR = _named(STRING_SCHEMA, "io.debezium.data.Tsvector")
 _LTREE = _named(STRING_SCHEMA, "io.debezium.data.Ltree")
 _DAYS = _named(INT32_SCHEMA, "io.debezium.time.Date")
 _TIME_MS = _named(INT32_SCHEMA, "io.debezium.time.Time")
@@ -181,6 +182,28 @@ class ColumnTypes:
             return self._column(schema, str)
         made = self._scalar(found, modifier)
         return self._unknown() if made is None else self._column(*made)
+
+    def find_column(self, oid: int, modifier: int, default: str | None) -> ColumnType | None:
+        """The mapping of a column, with its default in the schema where Debezium has it there.
+
+        Args:
+            oid: of the type.
+            modifier: of the type.
+            default: expression of the default; `None`: the column has none.
+        """
+        column, found = self.find(oid, modifier), self._registry.get(oid)
+        if column is None or found is None or default is None:
+            return column
+        try:
+            text = default_text(found.name, default, is_enum=found.kind == "e")
+            if text is None or column.schema.type is SchemaType.STRUCT:
+                return column
+            if found.name == "numeric" and modifier >= 0:
+                text = format(Decimal(text).quantize(Decimal(1).scaleb(-numeric_modifier(modifier)[1])), "f")
+            value = column.convert(text)
+        except (ValueError, ArithmeticError, DataError):  # an expression
+            return column
+        return dataclasses.replace(column, schema=column.schema.with_default(value), fallback=value)
 
     def _unknown(self) -> ColumnType | None:
         if not self._modes.unknown:

@@ -49,6 +49,8 @@ SOURCE_SCHEMA = struct_schema(
         "txId": OPTIONAL_INT64_SCHEMA,
         "lsn": OPTIONAL_INT64_SCHEMA,
         "xmin": OPTIONAL_INT64_SCHEMA,
+        "origin": OPTIONAL_STRING_SCHEMA,
+        "origin_lsn": OPTIONAL_INT64_SCHEMA,
     },
     name="io.debezium.connector.postgresql.Source",
     version=1,
@@ -123,13 +125,14 @@ class TableEvents:
         self.config = config
         self.now_us = now_us
         not_null = {column.name for column in table.columns if column.not_null}
+        defaults = {column.name: column.default for column in table.columns}
         # Deletes carry the columns of the replica identity only; the key is made of what they carry.
         key_order = table.identity_key if table.identity == "i" else table.primary_key or table.identity_key
         self.row_columns: list[TableColumnPlan] = []
         self.key_columns: list[TableColumnPlan] = []
         self.left_out: list[str] = []
         for index, (name, type_oid, modifier) in enumerate(columns):
-            found = types.find(type_oid, modifier)
+            found = types.find_column(type_oid, modifier, defaults.get(name))
             if found is None:
                 self.left_out.append(name)
                 continue
@@ -246,6 +249,8 @@ def source_block(config: CaptureConfig, position: Position, namespace: str, tabl
         "txId": position.xid,
         "lsn": position.lsn,
         "xmin": None,
+        "origin": None,
+        "origin_lsn": None,
     }
 
 

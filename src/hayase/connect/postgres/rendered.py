@@ -36,7 +36,9 @@ class _Column:
         self.write = _writer(plan, values)
         fallback = plan.type.fallback
         write_value = values.writer(plan.type.schema)
-        self.absent = b"null" if plan.optional else _encode(write_value(fallback))
+        # The converter writes the default of a column for null, too.
+        absent = plan.type.schema.default if plan.optional else fallback
+        self.absent = b"null" if absent is None else _encode(write_value(absent))
         self.unavailable = _encode(write_value(fallback if plan.type.unavailable is None else plan.type.unavailable))
 
     def write_any(self, cell: Cell, old: Sequence[Cell] | None) -> bytes:
@@ -166,7 +168,10 @@ class _Source:
         self._transaction = position[1:]
 
 
-_END = b'%b%b%b%b,"xmin":null},"transaction":null,"op":"%b","ts_ms":%d,"ts_us":%d,"ts_ns":%d}'
+_END = (
+    b'%b%b%b%b,"xmin":null,"origin":null,"origin_lsn":null},"transaction":null,"op":"%b",'
+    b'"ts_ms":%d,"ts_us":%d,"ts_ns":%d}'
+)
 """Format of an event from `source` on."""
 
 

@@ -110,6 +110,7 @@ class ChangeReader:
         self._skip = 0
         self._resume_lsn = 0  # messages up to here are done, in a transaction that was published in part
         self._skip_lsn = 0
+        self._last_commit = None if offset.xid is None else offset.commit_lsn
         self._tombstones = config.bool("tombstones.on.delete")
         self.signals = SignalTable(config.signal_table)
         self.xids: set[int] = set()
@@ -185,9 +186,7 @@ class ChangeReader:
             return
         now_us = self._now_us()
         commit_us = now_us if begin is None else begin.commit_us + POSTGRES_EPOCH_US
-        position = Position(
-            message.lsn, self.offset.commit_lsn or None, None if begin is None else begin.xid, commit_us
-        )
+        position = Position(message.lsn, self._last_commit, None if begin is None else begin.xid, commit_us)
         self._records.add(
             SourceRecord(
                 source_partition=self._partition,
@@ -230,6 +229,7 @@ class ChangeReader:
         if self._done:
             return
         self._advance(commit.end_lsn)
+        self._last_commit = commit.end_lsn
 
     def _advance(self, commit_lsn: int) -> None:
         self.offset.commit_lsn = commit_lsn
@@ -262,7 +262,7 @@ class ChangeReader:
         begin = self._begin
         if begin is None:
             raise ConnectError("INVALID_REPLICATION_MESSAGE", "a change came outside of a transaction", lsn=lsn)
-        position = Position(lsn, self.offset.commit_lsn or None, begin.xid, begin.commit_us + POSTGRES_EPOCH_US)
+        position = Position(lsn, self._last_commit, begin.xid, begin.commit_us + POSTGRES_EPOCH_US)
         self.offset.lsn = lsn
         self.offset.xid = begin.xid
         self.offset.commit_us = position.commit_us
@@ -367,7 +367,7 @@ class ChangeReader:
         if "d" not in self._config.skipped and not self._in_snapshot(table, old):
             header = ConnectHeader("__debezium.newkey", new_key, events.key_schema)
             self._emit(table, "d", old_key, events.row(old), None, position, (header,))
-            self._tombstone(events, old_key)
+            self._tombstone(events, old_key, (header,))
         if "c" not in self._config.skipped and not self._in_snapshot(table, new):
             header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)
             self._emit(table, "c", new_key, None, events.row(new, whole), position, (header,))
@@ -398,7 +398,9 @@ class ChangeReader:
             )
         )
 
-    def _tombstone(self, events: TableEvents, key: dict[str, object] | None) -> None:
+    def _tombstone(
+        self, events: TableEvents, key: dict[str, object] | None, headers: tuple[ConnectHeader, ...] = ()
+    ) -> None:
         if self._tombstones and key is not None:
             self._records.add(
                 SourceRecord(
@@ -407,5 +409,6 @@ class ChangeReader:
                     topic=events.topic,
                     key_schema=events.key_schema,
                     key=key,
+                    headers=headers,
                 )
             )

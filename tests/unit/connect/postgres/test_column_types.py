@@ -135,3 +135,35 @@ def test_what_stands_for_a_required_value_that_is_not_known_fits_the_schema(name
         if found is not None:
             assert found.schema.type in SchemaType
             validate_value(found.schema, found.fallback)
+
+
+@pytest.mark.parametrize(
+    ("name", "expression", "modifier", "value"),
+    [
+        ("int4", "42", -1, 42),
+        ("int4", "'-1'::integer", -1, -1),
+        ("int8", "nextval('ids'::regclass)", -1, 0),
+        ("int4", "(1 + 1)", -1, None),
+        ("text", "'it''s'::text", -1, "it's"),
+        ("text", "lower('ABC'::text)", -1, ""),
+        ("text", "NULL::text", -1, None),
+        ("bool", "true", -1, True),
+        ("numeric", "5", (10 << 16) + 2 + 4, Decimal("5.00")),
+        ("numeric", "3.14", -1, None),
+        ("date", "CURRENT_DATE", -1, 0),
+        ("timestamp", "'2024-01-02 03:04:05.5'::timestamp without time zone", -1, 1_704_164_645_500_000),
+        ("timestamptz", "now()", -1, "1970-01-01T00:00:00.000000Z"),
+        ("uuid", "gen_random_uuid()", -1, "00000000-0000-0000-0000-000000000000"),
+        ("jsonb", "'{}'::jsonb", -1, "{}"),
+        ("mood", "'happy'::mood", -1, "happy"),
+        ("bytea", "'\\x01'::bytea", -1, None),
+        ("inet", "'10.0.0.1'::inet", -1, None),
+    ],
+)
+def test_the_schema_of_a_column_has_its_default_where_debezium_has_it(
+    name: str, expression: str, modifier: int, value: object
+) -> None:
+    oid = {**OIDS, "mood": 301}[name]
+    found = ColumnTypes(TypeRegistry(lambda *_: ROWS), TypeModes()).find_column(oid, modifier, expression)
+    assert found is not None
+    assert found.schema.default == value
