@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from subprocess import STDOUT
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +23,8 @@ from tests.unit.patterns import read_model_program
 from tests.unit.patterns.shop import Expired, Paid, Placed
 from tests.unit.patterns.test_read_models import Events, eventually, fill, running
 
-from hayase.patterns import Delete, PostgresTable, ReadModel, RecordedEvent, Upsert
+from hayase.core.failpoints import SINK_NAMES, VARIABLE
+from hayase.patterns import Delete, PostgresTable, ReadModel, RecordedEvent, SqliteTable, Upsert
 from hayase.patterns.read_models.runner import ReadModelState
 from hayase.patterns.read_models.verification import verify
 from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
@@ -165,41 +169,82 @@ def test_a_server_that_is_away_is_waited_for(events: Events, tmp_path: Path) -> 
         assert verify(model, events.settings).different == 0
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
-def test_rows_are_a_fold_of_the_events_after_kills(
-    kills: int, events: Events, postgres_server: PostgresServer, database: str, tmp_path: Path
-) -> None:
-    """A process that fills the model is killed at any moment, and another goes on."""
-    chosen = random.Random(kills)
-    url = f"postgresql://{USER}:{PASSWORD}@{postgres_server.host}:{postgres_server.port}/{database}"
-    program = f"{read_model_program.__file__}:topology"
-    where = ["-c", "application.id=orders", "-c", f"log.dir={tmp_path / 'topics'}"]
-    hayase = "from hayase.cli.main import main; main()"
-    command = [sys.executable, "-c", hayase, "read-models", "run", program, *where]
-    environment = {
-        **os.environ,
-        "READ_MODEL_TARGET": url,
-        "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])]),
-    }
-    model = ReadModel(
-        "orders",
-        read_model_program.order,
-        read_model_program.project,
-        PostgresTable(read_model_program.OrderRow, "order_id", url),
-    )
-    for number in range(kills):
-        for _ in range(200):
-            key = str(chosen.randint(1, 30))
-            events.record(key, chosen.choice([Placed(f"{number}"), Paid(chosen.randint(0, 99)), Expired()]))
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+class Filler:
+    """A process that fills a model, and is killed; another goes on."""
+
+    def __init__(self, target: str, events: Events, folder: Path) -> None:
+        self._events, self._folder, self._kills = events, folder, 0
+        program = f"{read_model_program.__file__}:topology"
+        where = ["-c", "application.id=orders", "-c", f"log.dir={folder / 'topics'}"]
+        hayase = "from hayase.cli.main import main; main()"
+        self._command = [sys.executable, "-c", hayase, "read-models", "run", program, *where]
+        paths = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])])
+        self._environment = {**os.environ, "READ_MODEL_TARGET": target, "PYTHONPATH": paths}
+        table = PostgresTable if target.startswith("postgresql:") else SqliteTable
+        row = read_model_program.OrderRow
+        project = read_model_program.project
+        self.model = ReadModel("orders", read_model_program.order, project, table(row, "order_id", target))
+
+    def kill_soon(self, after_s: float) -> None:
+        """Kill a process some time after it has begun."""
+        process = subprocess.Popen(self._command, env=self._environment, stdout=subprocess.PIPE, stderr=STDOUT)
         try:
             assert process.stdout is not None
             process.stdout.readline()  # it has begun
-            time.sleep(chosen.random() * 0.5)
+            time.sleep(after_s)
             assert process.poll() is None, process.stdout.read()
         finally:
             process.kill()
             process.wait()
-    fill(model, events)
-    result = verify(model, events.settings)
-    assert (result.different, result.records) == (0, 200 * kills)
+
+    def kill_at(self, failpoint: str) -> None:
+        """Have a process kill itself at a step."""
+        self._kills += 1
+        armed = [{"name": failpoint, "action": "kill_worker", "token": str(self._folder / f"token-{self._kills}")}]
+        environment = {**self._environment, VARIABLE: json.dumps(armed)}
+        ended = subprocess.run(
+            self._command, check=False, env=environment, stdout=subprocess.PIPE, stderr=STDOUT, timeout=200
+        )
+        assert ended.returncode == -signal.SIGKILL, (failpoint, ended.stdout)
+
+    def expect_fold(self, records: int) -> None:
+        """Fill the rest in this process; the rows are what the events come to."""
+        fill(self.model, self._events)
+        result = verify(self.model, self._events.settings)
+        assert (result.different, result.records) == (0, records)
+
+
+def record_some(events: Events, chosen: random.Random, count: int) -> None:
+    for _ in range(count):
+        event = chosen.choice([Placed(f"{chosen.random()}"), Paid(chosen.randint(0, 99)), Expired()])
+        events.record(str(chosen.randint(1, 30)), event)
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer, database: str) -> str:
+    return f"postgresql://{USER}:{PASSWORD}@{postgres_server.host}:{postgres_server.port}/{database}"
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
+def test_rows_are_a_fold_of_the_events_after_kills_at_any_moment(
+    kills: int, events: Events, url: str, tmp_path: Path
+) -> None:
+    chosen, filler = random.Random(kills), Filler(url, events, tmp_path)
+    for _ in range(kills):
+        record_some(events, chosen, 200)
+        filler.kill_soon(chosen.random() * 0.5)
+    filler.expect_fold(200 * kills)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow)])
+def test_rows_are_a_fold_of_the_events_after_a_kill_at_every_step(
+    rounds: int, kind: str, events: Events, url: str, tmp_path: Path
+) -> None:
+    target = url if kind == "postgres" else str(tmp_path / "rows.db")
+    chosen, filler = random.Random(rounds), Filler(target, events, tmp_path)
+    for _ in range(rounds):
+        for failpoint in chosen.sample(SINK_NAMES, len(SINK_NAMES)):
+            record_some(events, chosen, 50)
+            filler.kill_at(failpoint)
+    filler.expect_fold(50 * rounds * len(SINK_NAMES))

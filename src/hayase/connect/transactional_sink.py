@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from hayase.connect.contracts import SinkPartition, SinkRange, TransactionalSinkTask
 from hayase.connect.conversion import Conversion
-from hayase.connect.generations import SupersededError
+from hayase.connect.generations import SupersededError, bundle_name
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
+from hayase.core.failpoints import reach
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.log.protocol import Log
 
@@ -44,6 +45,7 @@ class TransactionalSinkLoop(SinkTaskLoop):
         reader = SinkReader(log, partitions, conversion, reporter, metrics)
         super().__init__(task, context, reader, reporter, conversion, metrics, sleep=sleep)
         self._target = task
+        self._bundle = bundle_name(context.connector, context.task)
         self._log = log
         self._partitions = partitions
         self._reset = reset
@@ -52,6 +54,7 @@ class TransactionalSinkLoop(SinkTaskLoop):
     def begin(self) -> None:
         """See `SinkTaskLoop.begin`."""
         known = dict(self._target.next_offsets(self._partitions))
+        reach("after_sink_claim", bundle=self._bundle)
         shown = self._group_offsets.load(self._partitions)
         self.positions = start_positions(self._log, self._partitions, {**shown, **known}, self._reset)
 
@@ -75,7 +78,9 @@ class TransactionalSinkLoop(SinkTaskLoop):
         self._group_offsets.show(self.positions)
 
     def _write(self, ranges: Sequence[SinkRange]) -> bool:
+        reach("before_sink_write", bundle=self._bundle)
         written = self._target.write(ranges)
+        reach("after_sink_write", bundle=self._bundle)
         if written:
             self.positions |= {each.partition: each.end for each in ranges}
         return written

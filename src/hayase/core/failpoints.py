@@ -84,6 +84,9 @@ SERVER_NAMES = (
 )
 """Those of each command of a SQL server, in that order: it is written, its effects are there one after the other, and
 how it ended is written; the epoch is the number of the command."""
+SINK_NAMES = ("after_sink_claim", "before_sink_write", "inside_sink_write", "after_sink_write")
+"""Those of a sink that keeps its offsets in its target, in that order: tasks of earlier generations are fenced; records
+are rows; rows and offsets are written, but not committed; they are committed. The bundle is `<connector>-<task>`."""
 
 
 listener: Callable[[str, str | None, int | None], None] | None = None

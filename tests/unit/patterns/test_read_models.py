@@ -100,7 +100,7 @@ def running(model: ReadModel, events: Events) -> Iterator[ReadModelRunner]:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + 20
+    give_up_at = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < give_up_at, "it did not come about"
         time.sleep(0.01)

@@ -18,12 +18,14 @@ from hayase.connect.contracts import (
     TransactionalSinkTask,
 )
 from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.generations import bundle_name
 from hayase.connect.simple_connector import SimpleConnector
 from hayase.connect.sql.offset_table import Execute, OffsetTable
 from hayase.connect.sql.postgres_types import column_type, storable
 from hayase.connect.sql.rows import RowChange, RowChangeKind, RowMapper, runs
 from hayase.connect.sql.sink_config import InsertMode, sql_sink_keys
 from hayase.connect.sql.tables import Tables, quoted
+from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -180,6 +182,7 @@ class PostgresSinkTask(TransactionalSinkTask):
                     raise psycopg.Rollback(transaction)
                 for run in self._runs(changes):
                     self._write_run(database, run)
+                reach("inside_sink_write", bundle=bundle_name(self.context.connector, self.context.task))
                 written = True
         except psycopg.Error as error:
             raise self._translated(error) from error

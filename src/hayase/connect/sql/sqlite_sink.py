@@ -21,12 +21,14 @@ from hayase.connect.contracts import (
     TransactionalSinkTask,
 )
 from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.generations import bundle_name
 from hayase.connect.schema import ConnectSchema, SchemaType
 from hayase.connect.simple_connector import SimpleConnector
 from hayase.connect.sql.offset_table import Execute, OffsetTable
 from hayase.connect.sql.rows import RowChange, RowChangeKind, RowMapper, runs
 from hayase.connect.sql.sink_config import InsertMode, sql_sink_keys
 from hayase.connect.sql.tables import Tables, quoted
+from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 
 _BUSY_S = 5.0
@@ -113,6 +115,7 @@ class SqliteSinkTask(TransactionalSinkTask):
                         return False
                 for run in runs(changes):
                     self._write_run(run)
+                reach("inside_sink_write", bundle=bundle_name(self.context.connector, self.context.task))
         except sqlite3.Error as error:
             self._tables.forget()  # a table that was made is gone with the transaction
             raise _translated(error) from error
