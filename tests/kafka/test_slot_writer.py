@@ -117,6 +117,26 @@ def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishe
     writer.close()
 
 
+def test_a_second_process_that_takes_the_id_again_and_again_is_warned_of(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = runtime.apps
+    writer, second = runtime.writer(), runtime.writer()
+    for epoch in range(3):
+        assert writer.publish([runtime.step(a, epoch)]) == [True]
+        assert second.publish([runtime.step(b, epoch)]) == [True]
+    assert "a second runtime" not in caplog.text
+    runtime.place(a)
+    assert writer.publish([runtime.step(a, 3)]) == [True]
+    assert "a second runtime" not in caplog.text, "an assignment that has changed takes ids, too"
+    assert second.publish([runtime.step(b, 3)]) == [True]
+    assert writer.publish([runtime.step(a, 4)]) == [True]
+    assert "a second runtime with this application.id seems to run" in caplog.text
+    assert runtime.written() == [a.encode(), b.encode()] * 4 + [a.encode()]
+    writer.close()
+    second.close()
+
+
 def test_a_step_whose_place_is_another_by_now_writes_nothing_and_others_go_on(runtime: Runtime) -> None:
     a, b = runtime.apps
     writer, stray = runtime.writer(), runtime.step(a, 0)

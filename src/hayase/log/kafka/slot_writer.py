@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,6 +37,10 @@ _FIRST_BACKOFF_S = 0.05
 _BACKOFF_FACTOR = 3
 _TRANSACTION_MAX_S = 900.0
 _MORE_TIME = 4
+_LOST_OFTEN = 3
+_LOST_WITHIN_S = 60.0
+"""An id that is lost so often within this time, by one and the same assignment, is not lost to a process that took this
+one's place: these come with Spark jobs, one each."""
 
 
 class SlotStep(NamedTuple):
@@ -62,11 +67,13 @@ class _Session:
 
     Attributes:
         assignment: the newest one, as it was after that or later.
+        begun: number of the assignment that was the newest when it began.
         last: the markers of bundles that it has met; `None`: there was none.
     """
 
     producer: TransactionalProducer
     assignment: Assignment
+    begun: int
     last: dict[MarkerKey, Marker | None] = field(default_factory=dict)
 
 
@@ -103,6 +110,8 @@ class SlotWriter(ProcessBound):
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
         self._partition_counts: dict[str, int] = {}  # of markers topics, by application id
         self._sessions: dict[str, _Session] = {}
+        self._lost: dict[str, int] = {}  # id → `begun` of its last session, if the id was taken
+        self._lost_at: deque[float] = deque(maxlen=_LOST_OFTEN)
         self._transaction_timeout_s = given_transaction_timeout_s(config)
         self._timeout_given = given_by_user(config, "transaction.timeout.ms") is not None
 
@@ -161,7 +170,9 @@ class SlotWriter(ProcessBound):
             missing = [each for each, is_new in zip(writes, new, strict=True) if is_new]
             try:
                 session.producer.write(missing, int(self._wall_clock_s() * 1000))
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, KafkaException) and ownership_lost(kafka_error(error)):
+                    self._lost[id_] = session.begun
                 self._end_session(id_)
                 raise
             session.last |= {(each.partition, each.key): each.marker for each in missing}
@@ -174,7 +185,25 @@ class SlotWriter(ProcessBound):
             self._config, id_, topic,
             timeout_s=self._timeout_s, transaction_timeout_s=self._transaction_timeout_s, monotonic=self._monotonic,
         )  # fmt: skip
-        return _Session(producer, self._newest())
+        assignment = self._newest()
+        if self._lost.pop(id_, None) == assignment.number:
+            self._note_loss(id_)
+        return _Session(producer, assignment, assignment.number)
+
+    def _note_loss(self, id_: str) -> None:
+        """Warn if an id is taken again and again though no assignment has changed."""
+        self._lost_at.append(self._monotonic())
+        if len(self._lost_at) == _LOST_OFTEN and self._lost_at[-1] - self._lost_at[0] < _LOST_WITHIN_S:
+            self._lost_at.clear()
+            _LOG.warning(
+                "other processes have taken the transactional id %s %d times within %g s: a second runtime with this "
+                "application.id seems to run, with another checkpoint (state.dir, checkpoint.dir). Nothing is lost or "
+                "written twice, but each aborts transactions of the other: stop one, or give it another "
+                "application.id",
+                id_,
+                _LOST_OFTEN,
+                _LOST_WITHIN_S,
+            )
 
     def _newest(self) -> Assignment:
         return self._assignments.newest()
