@@ -145,6 +145,22 @@ def test_a_poison_record_stops_a_topology_and_a_changed_one_with_the_function_co
     assert app.store("prices", as_of_epoch=last).get("k0").value == counted(80)["k0"]
 
 
+def test_in_a_running_runtime_a_changed_topology_does_the_epoch_again_that_has_failed(place: Place) -> None:
+    place.topic("in", 1)
+    topics(place, "out", "copies")
+    place.put("in", amounts(0, 30))
+    with running(place, prices=priced(corrected=False), other=rests("in", "copies")) as runtime:
+        wait(lambda: place.last("out") == counted(30), runtime)
+        other = runtime.topology("other")
+        place.put("in", amounts(30, 60))
+        until(lambda: runtime.topology("prices").state is State.ERROR)
+        app = runtime.replace_topology("prices", priced(corrected=True))
+        until(lambda: place.last("out") == counted(60), app)
+        assert len(redone_epochs(app.config.checkpoint_dir)) == 1
+        wait(lambda: sum(row["n"] for row in place.last("copies").values()) == 60, runtime)
+        assert runtime.topology("other") is other and other.state is State.RUNNING
+
+
 def test_a_topology_is_replaced_in_a_running_runtime_while_the_others_go_on(place: Place) -> None:
     topics(place, "in", "out", "rests", "copies", "more")
     place.put("in", amounts(0, 30))
