@@ -51,6 +51,14 @@ class Runtime:
         topologies = {app: PlacedTopology("L", {"0-0": 0}, {"0-0": 0}, self.config) for app in self.apps}
         self.places.place(topologies, apps or self.apps)
 
+    def place_alone(self, app: str) -> None:
+        """Its bundles get an id to themselves, while it is at work."""
+        topologies = {
+            each: PlacedTopology("L", {"0-0": 0}, {"0-0": 0}, self.config, frozenset({0} if each == app else ()))
+            for each in self.apps
+        }
+        self.places.place(topologies, ())
+
     def writer(self) -> SlotWriter:
         return SlotWriter(self.config, Assignments(self.blobs))
 
@@ -148,6 +156,37 @@ def test_a_step_whose_place_is_another_by_now_writes_nothing_and_others_go_on(ru
         assert raised.value.condition == "STATE_MOVED"
     assert writer.publish([runtime.step(a, 0), runtime.step(b, 1)]) == [True, True]
     assert runtime.written() == [b.encode(), a.encode(), b.encode()]
+
+
+def test_a_step_is_written_once_under_the_id_that_its_application_got_to_itself_meanwhile(runtime: Runtime) -> None:
+    a, b = runtime.apps
+    writer, other = runtime.writer(), runtime.writer()
+    assert writer.publish([runtime.step(a, 0), runtime.step(b, 0)]) == [True, True]
+    on_its_way, others = runtime.step(a, 1), runtime.place_of(b)
+    runtime.place_alone(a)
+    assert runtime.place_of(a).id == f"{runtime.owner.runtime}-@slot-0-{a}" and runtime.place_of(b) == others
+    with pytest.raises(LogError) as raised:
+        writer.publish([on_its_way])
+    assert raised.value.condition == "STATE_MOVED"
+    assert other.publish([runtime.step(a, 1)]) == [True]
+    assert writer.publish([runtime.step(b, 1)]) == [True]
+    assert other.publish([runtime.step(a, 2)]) == [True]  # the other writer has not taken its id
+    assert sorted(runtime.written()) == [a.encode()] * 3 + [b.encode()] * 2
+
+
+def test_all_bundles_of_an_application_that_comes_to_a_runtime_go_on_behind_what_they_wrote(runtime: Runtime) -> None:
+    app, bundles = f"many-{runtime.owner.runtime}", {f"0-{number}": number for number in range(20)}
+    own = runtime.log.writer()
+    for bundle, position in bundles.items():
+        batch = OutputBatch(runtime.topic, [bundle.encode()], [b"v"], [1])
+        assert own.publish_epoch(app, bundle, Marker("L", position, "d"), [batch], place=position)
+    topology = PlacedTopology("L", dict.fromkeys(bundles, 0), bundles, runtime.config)
+    runtime.places.place({app: topology}, [app])
+    assert runtime.log.markers(app) == {bundle: Marker("L", position, "d") for bundle, position in bundles.items()}
+    with pytest.raises(LogError) as raised:
+        own.publish_epoch(app, "0-3", Marker("L", 4, "d"), [batch], place=3)
+    assert raised.value.condition == "STATE_MOVED"
+    own.close()
 
 
 def test_a_refused_record_fails_its_application_alone(runtime: Runtime) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
+import greenlet
 from tests.simulation.kafka_clients import Clients
+from tests.simulation.scheduler import Mailbox, Sim
 
 from hayase.core.errors import HayaseError, LogError, ProductionError
-from hayase.log.assignments import Assignments, Place
+from hayase.log.assignments import LARGE_EPOCH_RECORDS, Assignment, Assignments, Place
 from hayase.log.kafka import admin, slot_writer
 from hayase.log.kafka import clients as kafka_clients
 from hayase.log.kafka.markers import is_moved
@@ -48,6 +51,7 @@ class Rules:
     markers_are_waited_for: bool = True
     place_is_numbered: bool = True
     all_earlier_are_fenced: bool = True
+    large_ids_are_fenced: bool = True
     moved_marker_is_left: bool = True
     old_ids_are_taken_again: bool = True
     going_back_looks_again: bool = True
@@ -77,7 +81,8 @@ class Step(NamedTuple):
             return OutputBatch(OUT, [], [], [])
 
         key, value = key_of(self.bundle), str(self.epoch).encode()
-        return [OutputBatch(OUT, [key], [value], [1]), StoredBatch(OUT, 1, rest)]
+        count = LARGE_EPOCH_RECORDS if self.epoch % 3 == 2 else 1  # said only: one record tells what comes out
+        return [OutputBatch(OUT, [key], [value], [1]), StoredBatch(OUT, count, rest)]
 
 
 @contextlib.contextmanager
@@ -99,11 +104,34 @@ def clocks(clients: Clients) -> dict[str, Any]:
     return {"monotonic": sim.monotonic, "sleep": sim.sleep, "wall_clock_s": lambda: 1.0 + sim.now}
 
 
+def at_once(sim: Sim, calls: Sequence[Callable[[], None]]) -> None:
+    """Make calls at the same time, in the simulated process that asks for it; one by one where there is none."""
+    process = getattr(greenlet.getcurrent(), "sim_process", None)
+    if process is None:
+        for call in calls:
+            call()
+        return
+    ended = Mailbox(sim)
+
+    def make(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except HayaseError as error:
+            ended.put((error,))
+        else:
+            ended.put(())
+
+    for call in calls:
+        process.spawn(partial(make, call))
+    for (error,) in filter(None, [ended.take() for _ in calls]):
+        raise error
+
+
 class Planner:
     """A run's hand on the assignments."""
 
     def __init__(self, blobs: BlobStore, clients: Clients) -> None:
-        self.ids = SlotIds(_CONFIG, **clocks(clients))
+        self.ids = SlotIds(_CONFIG, **clocks(clients), at_once=partial(at_once, clients.broker.sim))
         self._blobs = blobs
         self._places = SlotPlaces(OWNER, blobs, self.ids, 0, lambda _: blobs)
 
@@ -140,7 +168,15 @@ class Slot:
         self._in_between = in_between
 
     def publish(self, steps: Sequence[Step]) -> dict[Step, str]:
-        """`done`, `given up` or `failed`, for each step; all have one id."""
+        """`done`, `given up` or `failed`, for each step; all have one place."""
+        ready = {step: self._ready(step) for step in steps}
+        outcomes: dict[Step, str] = {}
+        for step in steps:
+            if ready[step].id != step.place.id:  # large: alone
+                outcomes |= self._publish([step])
+        return outcomes | self._publish([step for step in steps if step not in outcomes])
+
+    def _publish(self, steps: Sequence[Step]) -> dict[Step, str]:
         by_topology: dict[str, list[Step]] = {}
         for step in steps:
             by_topology.setdefault(step.bundle[0], []).append(step)
@@ -261,6 +297,10 @@ def _one_before(real: Any) -> Any:
     return lambda self, number: real(self, number)[-1:]
 
 
+def _first_ids_only(real: Any) -> Any:
+    return lambda self, later: {id_ for id_ in real(self, later) if not id_.endswith("@large")}
+
+
 def _moved_not_left(real: Any) -> Any:
     def write(self: Any, writes: Any, now_ms: int) -> None:
         kept = [each for each in writes if not is_moved(each.marker)]
@@ -296,6 +336,7 @@ _PLANTED: Mapping[str, Callable[[], Sequence[Any]]] = {
     "markers_are_waited_for": lambda: [_changed(admin.KafkaAdmin, "offsets", _stable_end)],
     "place_is_numbered": lambda: [_changed(slot_writer, "_is_placed", _same_id_is_enough)],
     "all_earlier_are_fenced": lambda: [_changed(Assignments, "earlier", _one_before)],
+    "large_ids_are_fenced": lambda: [_changed(Assignment, "ids_lost_to", _first_ids_only)],
     "moved_marker_is_left": lambda: [_changed(TransactionalProducer, "write", _moved_not_left)],
     "old_ids_are_taken_again": lambda: [_changed(SlotIds, "take_over", _never_always)],
     "going_back_deletes_nothing": lambda: [_changed(SlotIds, "give_back", _settles)],

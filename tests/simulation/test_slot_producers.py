@@ -25,7 +25,7 @@ from hayase.log.kafka.slot_ids import SlotIds, own_id
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 _PLANTED_SEEDS = 2000
 _QUICK = {"markers_of_all_bundles"}
-_SELDOM = {"place_is_numbered", "old_ids_are_taken_again", "published_before_fencing"}
+_SELDOM = {"place_is_numbered", "old_ids_are_taken_again", "published_before_fencing", "large_ids_are_fenced"}
 """Not expected of random seeds."""
 _BUNDLE = ("b", "0-0")
 
@@ -215,6 +215,16 @@ def _asleep_between_publishing_and_taking(bench: _Bench) -> list[int]:
     return bench.published()
 
 
+def _asleep_in_a_large_epoch(bench: _Bench) -> list[int]:
+    """A bundle goes to another slot while its large epoch is being written; the writer wakes."""
+    first = bench.place(0, started=True)
+    bench.publish(first)
+    bench.publish(first._replace(epoch=1))
+    large = first._replace(epoch=2)
+    bench.publish(large, lambda: bench.publish(bench.place(1, started=False)._replace(epoch=2)))
+    return bench.published()
+
+
 def _given_back_and_taken_over_at_once(bench: _Bench) -> list[int]:
     """A StreamsApp freezes as it takes the bundle back; the runtime starts and publishes; then it goes on."""
     bench.publish(bench.place(0, started=True))
@@ -228,6 +238,7 @@ _SCHEDULES = {
     "published_before_fencing": _asleep_between_publishing_and_taking,
     "place_is_numbered": _there_and_back,
     "all_earlier_are_fenced": _died_before_it_took_the_ids,
+    "large_ids_are_fenced": _asleep_in_a_large_epoch,
 }
 """Schedules that random seeds seldom come to, by the rule that excludes them."""
 

@@ -15,6 +15,8 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 
 ASSIGNMENTS_FOLDER = "assignments/"
+LARGE_EPOCH_RECORDS = 2_000
+"""An epoch with so many outputs is published under the second id of its place."""
 _DIGITS = 12
 
 
@@ -23,6 +25,18 @@ class Place(msgspec.Struct, frozen=True):
 
     id: str
     since: int
+
+    def id_for(self, records: int) -> str:
+        """The id for an epoch with so many outputs.
+
+        All attempts of an epoch have the same outputs, which are in its delta, so they have one id.
+        """
+        return large_id(self.id) if records >= LARGE_EPOCH_RECORDS else self.id
+
+
+def large_id(id_: str) -> str:
+    """The second id of a place, for large epochs; no application has such a name."""
+    return f"{id_}@large"
 
 
 Places = Mapping[str, Mapping[str, Place]]
@@ -47,12 +61,13 @@ class Assignment(msgspec.Struct, frozen=True):
 
     def ids_lost_to(self, later: Assignment) -> set[str]:
         """The ids under which this one has a bundle that has another place, or none, in a later one."""
-        return {
+        lost = {
             place.id
             for application_id, bundles in self.places.items()
             for bundle, place in bundles.items()
             if later.place(application_id, bundle) != place
         }
+        return lost | {large_id(id_) for id_ in lost}
 
 
 class Assignments:

@@ -44,7 +44,7 @@ def test_a_run_that_comes_late_does_not_go_on(blobs: BlobStore, there: int) -> N
 def test_ids_are_lost_to_another_place_to_none_and_to_another_number() -> None:
     before = Assignment(1, {"a": {"0-0": X, "0-1": Place("z", 1)}, "b": {"0-0": Place("w", 1)}})
     after = Assignment(2, {"a": {"0-0": Place("x", 2), "0-1": Place("z", 1)}})
-    assert before.ids_lost_to(after) == {"x", "w"}
+    assert before.ids_lost_to(after) == {"x", "w", "x@large", "w@large"}
     assert before.ids_lost_to(before) == set()
 
 

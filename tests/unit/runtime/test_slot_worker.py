@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from hayase.core.errors import LogError, ProductionError
-from hayase.log.assignments import Place
+from hayase.log.assignments import LARGE_EPOCH_RECORDS, Place
 from hayase.log.kafka.slot_writer import SlotStep
-from hayase.log.protocol import Marker, OutputBatch
+from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import PoolRequest, ReleaseTopology, TopologyRequest, TopologyResult
 from hayase.runtime.worker import slot_client
-from hayase.runtime.worker.slot_client import ALONE_MIN_RECORDS, SlotWorker
+from hayase.runtime.worker.slot_client import SlotWorker
 from hayase.task.bundle_result import BundleResult
 from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
@@ -33,6 +33,7 @@ class Slots:
 
     refused: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
+    spilled: set[str] = field(default_factory=set)
     records: dict[str, int] = field(default_factory=dict)
     slow_s: dict[str, float] = field(default_factory=dict)
     transactions: list[list[str]] = field(default_factory=list)
@@ -82,7 +83,9 @@ class Host:
         if self._name == "broken":
             raise ZeroDivisionError
         count = self._slots.records.get(self._name, 1)
-        batch = OutputBatch("out", [b"k"] * count, [b"v"] * count, [1] * count)
+        batch: OutgoingBatch = OutputBatch("out", [b"k"] * count, [b"v"] * count, [1] * count)
+        if self._name in self._slots.spilled:
+            batch = StoredBatch("out", count, batch.load)
         yield Epoch(Publication(self._name, "0-0", Marker("L", 3, "d"), [batch], exactly_once=True))
 
     def publish(self, publication: Publication) -> bool:
@@ -160,7 +163,13 @@ def test_a_topology_that_fails_while_it_processes_is_in_no_transaction(worker: S
 
 
 def test_a_large_epoch_is_written_alone(worker: SlotWorker, slots: Slots) -> None:
-    slots.records["b"] = ALONE_MIN_RECORDS
+    slots.records["b"] = LARGE_EPOCH_RECORDS
+    assert names(run(worker, request("a"), request("b"), request("c"))) == ["a", "b", "c"]
+    assert slots.transactions == [["b"], ["a", "c"]]
+
+
+def test_an_epoch_that_was_spilled_is_written_alone(worker: SlotWorker, slots: Slots) -> None:
+    slots.spilled.add("b")
     assert names(run(worker, request("a"), request("b"), request("c"))) == ["a", "b", "c"]
     assert slots.transactions == [["b"], ["a", "c"]]
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 
 import msgspec
 from confluent_kafka import KafkaException
@@ -31,6 +34,20 @@ from hayase.storage.open import open_blobs
 _LOG = logging.getLogger("hayase.log.kafka.slots")
 
 _ATTEMPTS = 5
+_AT_ONCE = 8
+"""So many ids are taken at a time: each has a client with threads of its own meanwhile."""
+
+
+def in_threads(calls: Sequence[Callable[[], None]]) -> None:
+    """Make calls at the same time, a few of them; when all have ended, an error of one is raised."""
+    if len(calls) < 2:
+        for call in calls:
+            call()
+        return
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="hayase-ids") as threads:
+        made = [threads.submit(copy_context().run, call) for call in calls]
+    for each in made:
+        each.result()
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -54,6 +71,7 @@ class SlotIds:
         monotonic: the clock for that, in seconds.
         wall_clock_s: the time that marker records carry, in seconds since 1970.
         sleep: waits that many seconds between two attempts.
+        at_once: makes calls at the same time; returns, or raises one's error, when all have ended.
     """
 
     def __init__(
@@ -64,6 +82,7 @@ class SlotIds:
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock_s: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        at_once: Callable[[Sequence[Callable[[], None]]], None] = in_threads,
     ) -> None:
         self._config = config
         self._timeout_s = timeout_s
@@ -73,6 +92,7 @@ class SlotIds:
         self._admin = KafkaAdmin(config, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
         self._partition_counts: dict[str, int] = {}  # of markers topics, by application id
+        self._at_once = at_once
 
     def close(self) -> None:
         """Let go of connections."""
@@ -194,17 +214,34 @@ class SlotIds:
         """
         partitions = self._partitions(application_id, bundles)
         moved = moved_marker(checkpoint_id, msgspec.json.encode(owner).decode())
-        for bundle, partition in partitions.items():
-            if not always and _is_moved_by(known.get(bundle), checkpoint_id):
-                continue
-            with self._taken(own_id(application_id, bundle), partition, bundle) as producer:
-                last = self._markers.last(partition, bundle)
-                if _is_moved_by(last, checkpoint_id):
-                    continue  # by another start
-                writes = [EpochWrite(bundle, bundle, partition, moved, ())]
-                if last is not None and not is_moved(last):
-                    writes.insert(0, EpochWrite(bundle, slot_key(bundle), partition, last, ()))
-                producer.write(writes, self._now_ms())
+        due = [each for each in partitions.items() if always or not _is_moved_by(known.get(each[0]), checkpoint_id)]
+        for first in range(0, len(due), _AT_ONCE):
+            self._take_some_over(application_id, dict(due[first : first + _AT_ONCE]), moved)
+
+    def _take_some_over(self, application_id: str, bundles: Mapping[str, TopicPartition], moved: Marker) -> None:
+        producers: dict[str, TransactionalProducer] = {}
+
+        def take(bundle: str) -> None:
+            with self._explained(bundle):
+                producers[bundle] = self._producer(own_id(application_id, bundle), bundles[bundle].topic)
+
+        def move(bundle: str) -> None:
+            last = found.get((bundles[bundle], bundle))
+            if _is_moved_by(last, moved.checkpoint_id):
+                return  # by another start
+            writes = [EpochWrite(bundle, bundle, bundles[bundle], moved, ())]
+            if last is not None and not is_moved(last):
+                writes.insert(0, EpochWrite(bundle, slot_key(bundle), bundles[bundle], last, ()))
+            with self._explained(bundle):
+                producers[bundle].write(writes, self._now_ms())
+
+        try:
+            self._at_once([partial(take, bundle) for bundle in bundles])
+            found = self._markers.last_of({(partition, bundle) for bundle, partition in bundles.items()})
+            self._at_once([partial(move, bundle) for bundle in bundles])
+        finally:
+            for producer in producers.values():
+                producer.discard()
 
     def give_back(self, application_id: str, assignments: Assignments, owner: Owner) -> None:
         """Have an application's bundles published under ids of their own again.
@@ -263,8 +300,7 @@ class SlotIds:
         assignments.create(made)
         # Listed after the creation: what was the newest up to now is there, or its ids have been taken.
         lost = {*ids}.union(*(each.ids_lost_to(made) for each in assignments.earlier(made.number)))
-        for id_ in sorted(lost):
-            self._take(id_, topic)
+        self._at_once([partial(self._take, id_, topic) for id_ in sorted(lost)])
 
     def _take(self, id_: str, topic: str | None) -> None:
         try:
@@ -277,12 +313,18 @@ class SlotIds:
     @contextmanager
     def _taken(self, id_: str, partition: TopicPartition, bundle: str) -> Iterator[TransactionalProducer]:
         """An id's producer, for one transaction."""
-        try:
+        with self._explained(bundle):
             producer = self._producer(id_, partition.topic)
             try:
                 yield producer
             finally:
                 producer.discard()
+
+    @contextmanager
+    def _explained(self, bundle: str) -> Iterator[None]:
+        """Errors of a producer inside say what was being done."""
+        try:
+            yield
         except TransactionTimeoutError as error:
             raise LogError(
                 "BROKER_UNAVAILABLE",

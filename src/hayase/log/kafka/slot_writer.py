@@ -47,7 +47,7 @@ class SlotStep(NamedTuple):
     """Outputs of one bundle's epoch, to be published at the place that an assignment gave the bundle.
 
     Attributes:
-        place: where; steps that are published together have one id.
+        place: where.
         position: the bundle's place in the plan, see `EpochWriter.publish_epoch`.
         is_closed: see `EpochWriter.publish_epoch`.
     """
@@ -59,6 +59,11 @@ class SlotStep(NamedTuple):
     marker: Marker
     batches: Sequence[OutgoingBatch]
     is_closed: Callable[[], bool] | None = None
+
+    @property
+    def id(self) -> str:
+        """The transactional id under which it is published."""
+        return self.place.id_for(sum(map(len, self.batches)))
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class SlotWriter(ProcessBound):
                 at work. `BUNDLE_OWNED_ELSEWHERE`, `TRANSACTION_TIMEOUT`, or the log could not be reached in time.
             CheckpointError: see `EpochWriter.publish_epoch`.
         """
-        (id_,) = {step.place.id for step in steps}
+        (id_,) = {step.id for step in steps}
         attempt = 0
         while True:
             attempt += 1
@@ -260,7 +265,7 @@ class SlotWriter(ProcessBound):
             return explained_error(self._config, "producer", reason, "publishing an epoch", bundle=step.bundle)
         return LogError(
             "BUNDLE_OWNED_ELSEWHERE",
-            f"other processes took over the transactional id {step.place.id} {_ATTEMPTS} times while epoch "
+            f"other processes took over the transactional id {step.id} {_ATTEMPTS} times while epoch "
             f"{step.marker.epoch} was written. Trying again is safe; if it does not end, look for a second copy of the "
             "runtime",
             bundle=step.bundle,
@@ -274,7 +279,7 @@ def _is_placed(step: SlotStep, assignment: Assignment) -> bool:
 def _place_lost(step: SlotStep, assignment: Assignment) -> LogError:
     return LogError(
         "STATE_MOVED",
-        f"epoch {step.marker.epoch} was to be published under {step.place.id} by assignment {step.place.since}, but "
+        f"epoch {step.marker.epoch} was to be published under {step.id} by assignment {step.place.since}, but "
         f"assignment {assignment.number} says otherwise: another run, or a restart of the topology, has overtaken this "
         "one. Nothing was written",
         bundle=step.bundle,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from hayase.log.assignments import Assignment, Assignments, Place
+from hayase.log.assignments import Assignment, Assignments, Place, large_id
 from hayase.log.kafka.slot_ids import Owner, SlotIds, owner_in, slot_id
 from hayase.log.protocol import LogConfig, Marker
 from hayase.runtime.wire.app_spec import AppSpec
@@ -58,7 +58,8 @@ class SlotPlaces:
         self._owner = owner
         self._assignments = Assignments(blobs)
         self._ids = ids
-        self._slot_ids = [slot_id(owner.runtime, slot) for slot in range(slots)]
+        ids_of_slots = [slot_id(owner.runtime, slot) for slot in range(slots)]
+        self._slot_ids = [*ids_of_slots, *map(large_id, ids_of_slots)]
         self._open_blobs = open_blobs
         self._made: Assignment | None = None
 

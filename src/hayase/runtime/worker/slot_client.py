@@ -25,6 +25,8 @@ from hayase.core.errors import LogError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.steps import asking, at_work
+from hayase.log.assignments import LARGE_EPOCH_RECORDS
+from hayase.log.protocol import StoredBatch
 from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.row_files import write_rows
 from hayase.runtime.wire.shared_options import SharedOptions
@@ -62,8 +64,6 @@ TOPOLOGIES_MAX = 256
 """A process keeps programs and open states of so many topologies; what was not used for longest goes first."""
 TOGETHER_MAX_S = 0.03
 """What is ready is published before another request is begun, if it is that old."""
-ALONE_MIN_RECORDS = 2_000
-"""Epochs with so many records are published alone."""
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class SlotWorker:
             begun(None)
         by_id: dict[str, list[_Ready]] = {}
         for each in waiting:
-            by_id.setdefault(each.steps()[0].place.id, []).append(each)
+            by_id.setdefault(each.steps()[0].id, []).append(each)
         for together in by_id.values():
             began = time.monotonic()
             self._publish(together)
@@ -313,11 +313,12 @@ class SlotWorker:
 def _publish_now(host: WorkerProcess, request: TopologyRequest, publication: Publication) -> bool | None:
     """Publish what is not published together with others; `None`: it is.
 
-    That is what other producers than the slot's write, and what is much: others would wait for it.
+    That is what other producers than the slot's write, and what is much, or was spilled: others would wait for it.
     """
     if publication.bundle not in request.places or not publication.batches:
         return host.publish(publication)
-    if publication.records < ALONE_MIN_RECORDS:
+    spilled = any(isinstance(batch, StoredBatch) for batch in publication.batches)
+    if publication.records < LARGE_EPOCH_RECORDS and not spilled:
         return None
     publication.reach("before_publish")
     (written,) = host.publish_by_slot([slot_step(publication, request.places)])
