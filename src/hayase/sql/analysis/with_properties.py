@@ -216,8 +216,10 @@ def _value(name: str, literal: Expression) -> str | int | bool:
         raise _invalid(name, f"Expected value to be either true or false, not '{value}'")
     text = str(value)
     if name == KAFKA_TOPIC and (text in (".", "..") or not _TOPIC_NAME.fullmatch(text)):
+        variable = "; the variable in it is not defined: DEFINE it, or give --define" if "${" in text else ""
         raise _invalid(
-            name, f"{text!r:.80} is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
+            name,
+            f"{text!r:.80} is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'{variable}",
         )
     if name.endswith("_DELIMITER"):
         check_delimiter(name, text)

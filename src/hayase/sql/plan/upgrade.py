@@ -123,7 +123,8 @@ def _check_step(old: StepShape, new: StepShape) -> None:
         raise StatementError(
             "CANNOT_REPLACE",
             "StreamAggregate must have matching columns not part of aggregate. Values differ: "
-            f"{_list(old.reads)} vs. {_list(new.reads)}",
+            f"{_list(old.reads)} vs. {_list(new.reads)}. The replaced aggregation has to read the same columns; one "
+            "that reads others needs a statement and a name of its own",
         )
     if old.calls != new.calls[: len(old.calls)]:
         raise StatementError(

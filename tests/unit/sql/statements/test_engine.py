@@ -273,3 +273,7 @@ def test_a_setting_of_sinks_that_is_no_number_is_refused(engine: SqlEngine, name
     assert "allowed is a whole number from 1 to" in _error(
         engine, f"SET '{name}'='{value}'; CREATE STREAM a AS SELECT * FROM s;"
     )
+
+
+def test_a_topic_with_a_variable_that_is_not_defined_says_so() -> None:
+    assert "the variable in it is not defined" in _error(SqlEngine(), SOURCE.replace("'s'", "'${topic}'"))
