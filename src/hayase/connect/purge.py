@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from hayase.connect.contracts import SinkPartition
-from hayase.core.errors import LogError
+from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 
@@ -72,7 +72,8 @@ class PurgeThread:
             while not self._ended.wait(self._interval_s):
                 try:
                     purge_written(log, self._positions())
-                except LogError as error:
-                    _LOG.warning("topics of connectors were not purged: %s", error)
+                except Exception as error:  # the next time does it; without this thread topics grow without end
+                    unexpected = not isinstance(error, HayaseError)
+                    _LOG.warning("topics of connectors were not purged: %s", error, exc_info=unexpected)
         finally:
             self._close_log(log)
