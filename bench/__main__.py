@@ -9,7 +9,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import chart, epoch, latency, moves, patterns, restore, rivals, runtime, server, statements
+from bench import (
+    cdc,
+    chart,
+    connect_sides,
+    epoch,
+    latency,
+    moves,
+    patterns,
+    restore,
+    rivals,
+    runtime,
+    server,
+    statements,
+)
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -45,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _runtime(parsed, console)
     if parsed.command == "server":
         return _server(parsed, console)
+    if parsed.command == "cdc":
+        return _cdc(parsed, console)
     if parsed.command == "peers":
         return _peers(parsed, console)
     if parsed.command == "latency":
@@ -135,6 +150,12 @@ def _server(parsed: argparse.Namespace, console: Console) -> int:
         listeners=parsed.listeners,
     )
     return _measured(lambda: server.run(options, console), parsed.json, console)
+
+
+def _cdc(parsed: argparse.Namespace, console: Console) -> int:
+    sides = connect_sides.SIDES if parsed.side == "both" else (parsed.side,)
+    options = cdc.Options(sides, parsed.rows, parsed.rate, parsed.seconds)
+    return _measured(lambda: cdc.run(options, console), parsed.json, console)
 
 
 def _peers(parsed: argparse.Namespace, console: Console) -> int:
@@ -230,6 +251,12 @@ def _parser() -> argparse.ArgumentParser:
     slow.add_argument("--side", choices=(*SIDES, "both"), default="both", help="run only one side")
     slow.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
     slow.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    capture = commands.add_parser("cdc", help="capture of PostgreSQL, beside Kafka Connect with Debezium's connector")
+    capture.add_argument("--rows", type=_positive, default=1_000_000, help="of the table (default 1,000,000)")
+    capture.add_argument("--rate", type=_positive, default=1_000, help="commits a second (default 1,000)")
+    capture.add_argument("--seconds", type=float, default=30.0, help="of the latency's part (default 30)")
+    capture.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
+    capture.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
     others = commands.add_parser("peers", help="other stream processors for Python beside us, at least once")
     others.add_argument(
         "systems",

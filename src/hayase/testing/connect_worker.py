@@ -23,7 +23,6 @@ _ARTIFACTS = (
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # the worker's own binding; it has the loggers
 )
 DEBEZIUM_POSTGRES = Artifact("io.debezium", "debezium-connector-postgres", "3.6.3.Final")
-DEBEZIUM_JDBC = Artifact("io.debezium", "debezium-connector-jdbc", "3.6.0.Final")
 _LOG_TAIL_CHARACTERS = 2000
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
