@@ -251,12 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     slow.add_argument("--side", choices=(*SIDES, "both"), default="both", help="run only one side")
     slow.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
     slow.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
-    capture = commands.add_parser("cdc", help="capture of PostgreSQL, beside Kafka Connect with Debezium's connector")
-    capture.add_argument("--rows", type=_positive, default=1_000_000, help="of the table (default 1,000,000)")
-    capture.add_argument("--rate", type=_positive, default=1_000, help="commits a second (default 1,000)")
-    capture.add_argument("--seconds", type=float, default=30.0, help="of the latency's part (default 30)")
-    capture.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
-    capture.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
+    _add_cdc(commands)
     others = commands.add_parser("peers", help="other stream processors for Python beside us, at least once")
     others.add_argument(
         "systems",
@@ -287,6 +282,15 @@ def _parser() -> argparse.ArgumentParser:
     moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
     moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")
     return parser
+
+
+def _add_cdc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    capture = commands.add_parser("cdc", help="capture of PostgreSQL, beside Kafka Connect with Debezium's connector")
+    capture.add_argument("--rows", type=_positive, default=1_000_000, help="of the table (default 1,000,000)")
+    capture.add_argument("--rate", type=_positive, default=1_000, help="commits a second (default 1,000)")
+    capture.add_argument("--seconds", type=float, default=30.0, help="of the latency's part (default 30)")
+    capture.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
+    capture.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
 
 
 def _add_runtime(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -16,8 +16,9 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.connect_sides import Pace, Worker, running, wait_until
+from bench.connect_sides import WAIT_S, Pace, Worker, running
 from bench.machine import Machine
+from bench.measure import wait_until
 from hayase.testing.connect_worker import DEBEZIUM_POSTGRES
 from hayase.testing.postgres_server import PostgresServer
 
@@ -139,7 +140,7 @@ def _measure(side: str, worker: Worker, server: PostgresServer, bootstrap: str, 
 def _wait_for_slot(connection, slot: str) -> None:  # type: ignore[no-untyped-def]  # psycopg is an extra
     """Wait until the stream of changes is read."""
     sql = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
-    wait_until(lambda: connection.execute(sql, (slot,)).fetchone() == (True,), "the slot is read")
+    wait_until(lambda: connection.execute(sql, (slot,)).fetchone() == (True,), "the slot is read", WAIT_S)
 
 
 def _latencies(side: str, server: PostgresServer, reader: _Reader, options: Options) -> list[float]:
@@ -196,7 +197,7 @@ class _Reader:
         while len(seen_s) < count:
             for message in self._consumer.consume(1_000, timeout=0.002):
                 if message.error() is None:
-                    number = json.loads(message.value())["after"]["b"] - 1_000_000
+                    number = json.loads(message.value() or b"")["after"]["b"] - 1_000_000
                     seen_s[number] = time.monotonic()
         return seen_s
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,7 +11,8 @@ from pathlib import Path
 
 import httpx2
 
-from bench.measure import RunError, log_tail, start
+from bench import measure
+from bench.measure import RunError
 from bench.processes import ProcessGroup
 from hayase.testing.connect_worker import KafkaConnectWorker
 from hayase.testing.maven_jars import Artifact
@@ -36,13 +35,13 @@ class Worker:
 
     Args:
         url: of its REST interface.
-        pid: of its first process.
+        group: see above.
         answer_s: see above.
     """
 
-    def __init__(self, url: str, pid: int, answer_s: float) -> None:
+    def __init__(self, url: str, group: ProcessGroup, answer_s: float) -> None:
         self.answer_s = answer_s
-        self.group = ProcessGroup(pid)
+        self.group = group
         self._client = httpx2.Client(base_url=url, timeout=120)
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -54,13 +53,13 @@ class Worker:
         answer = self._client.put(f"/connectors/{name}/config", json=dict(config))
         if answer.status_code not in (200, 201):
             raise RunError(f"{name} is refused: {answer.text}")
-        wait_until(lambda: self._states(name) == {"RUNNING"}, f"{name} runs")
+        measure.wait_until(lambda: self._states(name) == {"RUNNING"}, f"{name} runs", WAIT_S)
         return time.monotonic() - begin_s
 
     def stop(self, name: str) -> None:
         """Stop a connector and its tasks; its configuration stays."""
         self._client.put(f"/connectors/{name}/stop").raise_for_status()
-        wait_until(lambda: self._states(name) == {"STOPPED"}, f"{name} is stopped")
+        measure.wait_until(lambda: self._states(name) == {"STOPPED"}, f"{name} is stopped", WAIT_S)
 
     def resume(self, name: str) -> None:
         """Start a connector again."""
@@ -103,7 +102,7 @@ def _kafka_connect(bootstrap: str, folder: Path, plugin: Artifact) -> Iterator[W
     begin_s = time.monotonic()
     with KafkaConnectWorker(bootstrap, folder, plugin=plugin, jvm_options=(), heap_mb=1024) as worker:
         assert worker.pid is not None
-        yield Worker(worker.url, worker.pid, time.monotonic() - begin_s)
+        yield Worker(worker.url, ProcessGroup(worker.pid), time.monotonic() - begin_s)
 
 
 @contextmanager
@@ -117,36 +116,15 @@ def _ours(bootstrap: str, folder: Path, _: Artifact) -> Iterator[Worker]:
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     begin_s = time.monotonic()
-    process = start(command, log_file, _ROOT)
-    try:
-        wait_until(lambda: _answers(url, process, log_file), "the worker answers")
-        yield Worker(url, process.pid, time.monotonic() - begin_s)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_GRACE_S)
-        ProcessGroup(process.pid).end(_STOP_GRACE_S)
+    with measure.running(command, log_file, _ROOT, stop_grace_s=_STOP_GRACE_S) as group:
+        measure.wait_until(lambda: _answers(url), "the worker answers", WAIT_S, group)
+        yield Worker(url, group, time.monotonic() - begin_s)
 
 
-def _answers(url: str, process: subprocess.Popen[bytes], log_file: Path) -> bool:
-    if process.poll() is not None:
-        raise RunError(f"the worker has ended with {process.returncode}. {log_tail(log_file)}")
+def _answers(url: str) -> bool:
     with suppress(httpx2.HTTPError):
         return httpx2.get(f"{url}/health").status_code == 200
     return False
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds.
-
-    Raises:
-        RunError: it takes more than ten minutes.
-    """
-    until_s = time.monotonic() + WAIT_S
-    while not holds():
-        if time.monotonic() > until_s:
-            raise RunError(f"it took more than {WAIT_S:g} s until {what}")
-        time.sleep(LOOK_S)
 
 
 class Pace:
