@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from hayase.core.errors import CheckpointError, LogError, ProductionError
 from hayase.core.records import TopicPartition
-from hayase.log.assignments import Assignments, Place
+from hayase.log.assignments import LARGE_EPOCH_RECORDS, Assignments, Place
 from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.kafka.slot_writer import SlotStep, SlotWriter
@@ -122,6 +122,27 @@ def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishe
     assert writer.publish([runtime.step(b, 1)]) == [True]
     assert runtime.log.markers(a)["0-0"].epoch == 0
     assert runtime.written() == [a.encode(), b.encode(), b.encode()]
+    writer.close()
+
+
+def test_a_large_epoch_that_was_looked_at_before_it_was_closed_is_ended(runtime: Runtime) -> None:
+    a, _ = runtime.apps
+    writer = runtime.writer()
+    batch = OutputBatch(
+        runtime.topic, [a.encode()] * LARGE_EPOCH_RECORDS, [b"v"] * LARGE_EPOCH_RECORDS, [1] * LARGE_EPOCH_RECORDS
+    )
+    looks: list[bool] = []
+
+    def is_closed() -> bool:
+        looks.append(bool(looks))
+        if not looks[-1]:  # it is closed right behind the first look
+            runtime.log.end_attempts(a, "L", ["0-0"])
+        return looks[-1]
+
+    with pytest.raises(LogError) as raised:
+        writer.publish([runtime.step(a, 0)._replace(batches=[batch], is_closed=is_closed)])
+    assert raised.value.condition == "STATE_MOVED" and looks == [False, True]
+    assert runtime.written() == []
     writer.close()
 
 

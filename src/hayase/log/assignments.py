@@ -26,6 +26,11 @@ class Place(msgspec.Struct, frozen=True):
     id: str
     since: int
 
+    @property
+    def ids(self) -> tuple[str, str]:
+        """All ids under which a bundle may be published here."""
+        return self.id, large_id(self.id)
+
     def id_for(self, records: int) -> str:
         """The id for an epoch with so many outputs.
 
@@ -61,13 +66,13 @@ class Assignment(msgspec.Struct, frozen=True):
 
     def ids_lost_to(self, later: Assignment) -> set[str]:
         """The ids under which this one has a bundle that has another place, or none, in a later one."""
-        lost = {
-            place.id
+        return {
+            id_
             for application_id, bundles in self.places.items()
             for bundle, place in bundles.items()
             if later.place(application_id, bundle) != place
+            for id_ in place.ids
         }
-        return lost | {large_id(id_) for id_ in lost}
 
 
 class Assignments:

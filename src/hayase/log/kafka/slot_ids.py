@@ -184,7 +184,7 @@ class SlotIds:
             if newest.number == 0:
                 raise _no_assignments(application_id, owner)
             for each in (*assignments.earlier(newest.number), newest):
-                taken |= {place.id for place in each.places.get(application_id, {}).values()}
+                taken.update(*(place.ids for place in each.places.get(application_id, {}).values()))
         for id_ in sorted(taken):
             self._take(id_, markers_topic(application_id))
 
