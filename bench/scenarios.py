@@ -44,7 +44,7 @@ class Priced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A value in the output of `stream_stream_join`: a paid order and one that its user took back near it."""
+    """A value in the output of the joins of two streams: a paid order and one that its user took back near it."""
 
     order_id: int
     void_id: int
@@ -171,6 +171,11 @@ _BY_SESSION = f"""
         )
     )
     GROUP BY user, number"""
+_SETTLED = """
+    SELECT paid.user, paid.order_id, void.order_id, paid.amount - void.amount
+    FROM orders AS paid JOIN orders AS void
+    ON paid.user = void.user AND abs(paid.timestamp_ms - void.timestamp_ms) <= 60000
+    WHERE paid.status = 'paid' AND void.status = 'void'"""
 _PAID = "status = 'paid'"
 _LAST_ORDERS = "(SELECT DISTINCT ON (user) * FROM orders ORDER BY user, order_id DESC)"
 
@@ -318,12 +323,17 @@ _ALL = (
         "stream_stream_join",
         Settled,
         table=False,
-        expected_sql="""
-            SELECT paid.user, paid.order_id, void.order_id, paid.amount - void.amount
-            FROM orders AS paid JOIN orders AS void
-            ON paid.user = void.user AND abs(paid.timestamp_ms - void.timestamp_ms) <= 60000
-            WHERE paid.status = 'paid' AND void.status = 'void'""",
+        expected_sql=_SETTLED,
         must=2,
+        seconds=(60, 90),
+    ),
+    Scenario(
+        "stream_stream_join_where",
+        "join of all orders by key (100 k), a minute before to a minute after; of the pairs paid with void ones",
+        "stream_stream_join_where",
+        Settled,
+        table=False,
+        expected_sql=_SETTLED,
         seconds=(60, 90),
     ),
     Scenario(
@@ -345,7 +355,7 @@ _MUST_IN_SQL = {
     "tumbling": 3,
     "hopping": 4,
     "stream_table_join": 2,
-    "stream_stream_join": 2,
+    "stream_stream_join_where": 2,
 }
 _IN_SQL = (
     *(

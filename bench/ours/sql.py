@@ -48,7 +48,7 @@ SCRIPTS = {
         CREATE STREAM {_RESULT}
         SELECT k, order_id AS `order_id`, amount AS `amount`, city AS `city`, tier AS `tier`
         FROM orders JOIN users ON k = id;""",
-    "stream_stream_join": f"""
+    "stream_stream_join_where": f"""
         CREATE STREAM others ({_ORDER}) WITH (kafka_topic='${{input}}', value_format='JSON');
         CREATE STREAM {_RESULT}
         SELECT paid.k AS k, paid.order_id AS `order_id`, void.order_id AS `void_id`,

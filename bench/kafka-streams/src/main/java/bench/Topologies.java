@@ -88,6 +88,7 @@ final class Topologies {
       case "hopping" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE).advanceBy(ADVANCE), output);
       case "session" -> countSessions(orders, output);
       case "stream_stream_join" -> settle(orders, output);
+      case "stream_stream_join_where" -> settleOfAllPairs(orders, output);
       case "stream_table_join" -> join(orders, builder.table(table, Consumed.with(STRING, USER)), output);
       case "python_callables" -> revenue(orders, output);
       default -> throw new IllegalArgumentException("unknown application " + application);
@@ -195,6 +196,18 @@ final class Topologies {
             Settled::of,
             JoinWindows.ofTimeDifferenceAndGrace(WINDOW, GRACE),
             StreamJoined.with(STRING, ORDER, ORDER))
+        .to(output, Produced.with(STRING, SETTLED));
+  }
+
+  private static void settleOfAllPairs(KStream<String, Order> orders, String output) {
+    orders
+        .join(
+            orders,
+            Pair::new,
+            JoinWindows.ofTimeDifferenceAndGrace(WINDOW, GRACE),
+            StreamJoined.with(STRING, ORDER, ORDER))
+        .filter((user, pair) -> pair.left().status().equals("paid") && pair.right().status().equals("void"))
+        .mapValues(pair -> Settled.of(pair.left(), pair.right()))
         .to(output, Produced.with(STRING, SETTLED));
   }
 
