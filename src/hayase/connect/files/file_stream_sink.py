@@ -50,7 +50,7 @@ class FileStreamSinkTask(SinkTask):
         self._file = Path(file).open("ab", buffering=1 << 16)  # noqa: SIM115 - closed by stop
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Append the values, as text; who reads the file sees them at once, as with Kafka's connector."""
+        """Append the values, as text; a reader of the file sees them at once, as with Kafka's connector."""
         lines = [f"{'null' if record.value is None else record.value}\n" for record in records]
         self._file.write("".join(lines).encode())
         self._file.flush()
