@@ -125,7 +125,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "file-stream-sink": (
-        "Values as lines of one file.",
+        "Values as lines of one file, in it as soon as they are read; made durable when offsets are committed.",
         {"connector.class": "FileStreamSink", "topics": "shop-log", "file": "/tmp/shop.txt"},
     ),
     "file-sink": (

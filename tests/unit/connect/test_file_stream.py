@@ -63,3 +63,13 @@ def test_values_are_appended_as_lines(log: Log, tmp_path: Path) -> None:
         connector.run_to_end()
         connector.stop()
     assert file.read_text() == "one\nnull\n"
+
+
+def test_lines_are_in_the_file_before_offsets_are_committed(log: Log, tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    props = {"connector.class": "FileStreamSink", "file": str(file), "topics": "words", **STRINGS}
+    with ConnectorTestDriver({**props, "key.converter": "StringConverter"}, log=log) as connector:
+        connector.produce("words", None, b"one")
+        connector.step()
+        assert file.read_text() == "one\n"
+        assert connector.offsets() == []

@@ -29,3 +29,8 @@ def test_a_master_says_how_many_slots_there_are_and_an_option_says_others(tmp_pa
 def test_slots_without_a_master_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["connect", "--slots", "2"]) == 1
     assert "give --master as well" in capsys.readouterr().err
+
+
+def test_tasks_in_process_and_a_master_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["connect", "--in-process", "--master", "local[2]"]) == 1
+    assert "leave out --master and --slots, or it" in capsys.readouterr().err

@@ -20,7 +20,10 @@ def _definition() -> ConfigDef:
 
 
 class FileStreamSinkConnector(SimpleConnector, SinkConnector):
-    """Appends a line to a file for each record, at least once."""
+    """Appends a line to a file for each record, at least once; lines are in the file as soon as they are read.
+
+    They are made durable when offsets are committed (`offset.flush.interval.ms` of the worker).
+    """
 
     @classmethod
     def config(cls) -> ConfigDef:
@@ -47,13 +50,13 @@ class FileStreamSinkTask(SinkTask):
         self._file = Path(file).open("ab", buffering=1 << 16)  # noqa: SIM115 - closed by stop
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Append the values, as text."""
+        """Append the values, as text; a reader of the file sees them at once, as with Kafka's connector."""
         lines = [f"{'null' if record.value is None else record.value}\n" for record in records]
         self._file.write("".join(lines).encode())
+        self._file.flush()
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything durable."""
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def stop(self) -> None:
