@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs import pool_queues, slot_pool, slot_queue
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
     Begun,
