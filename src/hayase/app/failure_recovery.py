@@ -26,6 +26,7 @@ _TRANSIENT = frozenset(
         "EXECUTOR_LOST",
         "PLANNER_LOST",
         "PROCESS_NOT_STARTED",
+        "ROWS_MISSING",
         "S3_UNREACHABLE",
         "STATE_MOVED",
     }

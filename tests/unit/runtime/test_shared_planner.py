@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import pytest
 
 from hayase.core.errors import CheckpointError
+from hayase.core.socket_folder import socket_folder
 from hayase.log.protocol import LogConfig
 from hayase.runtime.epochs import shared_planner
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.wire.driver_control import DriverControl
-from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
 

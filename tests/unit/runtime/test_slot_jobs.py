@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from tests.unit.runtime.test_slot_pool import Task, in_thread, request, wait_until, waiting, work
 
+from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.slot_jobs import SlotJobs
 from hayase.runtime.epochs.slot_pool import SlotPool, Work
 from hayase.runtime.epochs.span_backoff import JOIN_TIMEOUT_S, SPAN_BACKOFF_S
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.round_results import ROUNDS_FOLDER, RoundResults
 from hayase.runtime.wire.slot_messages import TopologyRequest, TopologyResult
 from hayase.storage.posix_blobs import PosixBlobs

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs import pool_queues, slot_pool, slot_queue
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
     Begun,
@@ -33,6 +33,7 @@ from hayase.runtime.wire.slot_messages import (
     Withdraw,
 )
 from hayase.runtime.wire.span_protocol import connect
+from hayase.state.delta.journal import EdgeRow
 
 WAIT_S = 20.0
 
@@ -597,6 +598,29 @@ def test_what_a_task_was_sent_beside_a_slow_request_is_for_the_spare_process(
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_process_that_is_stopped_while_it_gets_requests_holds_up_no_other(pool: SlotPool) -> None:
+    source = Source(pool)
+    large = msgspec.msgpack.encode(
+        TopologyRequest("large", {}, b"record", 0, 0, [EdgeRow("1-0", "edge", "0-1", 0, bytes(1 << 20))], [])
+    )
+    some = [Work("large", {0: large}), work("behind", 0), work("neighbour", 1)]
+    in_thread(pool, some[0])
+    in_thread(pool, some[1])
+    wait_until(lambda: waiting(pool, 0) == 2)
+    pool.begin_job(1, 60)
+    stopped = connect(pool.address)
+    stopped.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1, "process 0")))
+    spare = Spare(pool, source.order())
+    Task(pool, 1, 1)
+    in_thread(pool, some[2])
+    assert completed(*some[1:]) == [True, True]
+    assert spare.done == ["behind"]
+    order = msgspec.msgpack.decode(stopped.recv_bytes(), type=Order)
+    assert order == [large, request("behind")], "when it goes on, what it gets is whole"
+    stopped.close()
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_topology_that_was_slow_has_a_process_of_its_own_until_it_returns(
     pool: SlotPool, gate: threading.Event
 ) -> None:
@@ -745,6 +769,27 @@ def test_requests_of_a_topology_go_to_its_slot_again_when_no_spare_process_can_b
     in_thread(pool, second)
     assert completed(slow, second) == [True, True]
     assert task.done[0] == "slow" and sorted(task.done) == ["other", "slow", "slow"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_requests_of_a_topology_go_to_its_slot_again_when_no_process_comes_for_it(
+    pool: SlotPool, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_queues, "_SPARE_TIMEOUT_S", 0.3)
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1, slow_until(gate))
+    first, second = work("slow", 0), work("slow", 0)
+    in_thread(pool, first)
+    time.sleep(0.05)
+    in_thread(pool, work("other", 0))
+    source.order()
+    gate.set()
+    assert completed(first) == [True]
+    in_thread(pool, second)
+    assert source.order() == StartSpare(0, "slow")
+    assert completed(second) == [True]
+    assert task.done.count("slow") == 2 and pool.own_slots("slow") == frozenset()
 
 
 @pytest.mark.usefixtures("impatient")

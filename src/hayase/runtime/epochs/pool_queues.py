@@ -17,6 +17,7 @@ import msgspec
 from hayase.runtime.epochs.slot_queue import PoolWorker, SlotQueue, Work
 from hayase.runtime.epochs.spare_sources import SpareSources
 from hayase.runtime.wire.slot_messages import JoinAsSpare, Withdraw
+from hayase.runtime.wire.span_protocol import send_if_room
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -27,6 +28,8 @@ OWN_PROCESSES_MAX = 8
 QUIET_S = 300.0
 """A topology returns to its slot when none of its requests has been slow for so long."""
 _SPARE_AGAIN_S = 5.0
+_SPARE_TIMEOUT_S = 15.0
+"""A topology goes back to its slot if no process comes for it within this: their source is stopped, or they die."""
 
 
 class PoolQueues:
@@ -99,9 +102,10 @@ class PoolQueues:
                 self._detach(queue, holder, slow)
 
     def _detach(self, queue: SlotQueue, holder: PoolWorker, slow: Work) -> None:
-        if holder.current is not None and len(holder.batch) > 1:
+        # A process that cannot be told does the others, too: those are second attempts, whose results are not taken.
+        if holder.current is not None and len(holder.batch) > 1 and holder.sent:
             with contextlib.suppress(OSError):
-                holder.connection.send_bytes(msgspec.msgpack.encode(Withdraw(holder.current)))
+                send_if_room(holder.connection, msgspec.msgpack.encode(Withdraw(holder.current)))
         queue.detach(holder, slow)
         if not slow.releases and not slow.cancelled:
             _LOG.warning(
@@ -117,6 +121,7 @@ class PoolQueues:
     def _want_process(self, queue: SlotQueue) -> None:
         """Have a spare process started for a queue that none works on, unless Spark brings one."""
         if queue.holder is not None or not queue.works:
+            queue.spare_missing_since = None
             return
         task = self.slots[queue.slot].task
         if not queue.application_id and (task is None or not task.detached):
@@ -126,6 +131,12 @@ class PoolQueues:
                 self._end_own(queue)
             return
         now = self._monotonic()
+        if queue.spare_missing_since is None:
+            queue.spare_missing_since = now
+        elif queue.application_id and now - queue.spare_missing_since > _SPARE_TIMEOUT_S:
+            _LOG.warning("no process has come for %s: it goes back to slot %d", queue.application_id, queue.slot)
+            self._end_own(queue)
+            return
         if queue.spare_wanted_at is None or now - queue.spare_wanted_at >= _SPARE_AGAIN_S:
             queue.spare_wanted_at = now
             self.sources.start(queue.slot, queue.application_id, task.machine if task is not None else "")

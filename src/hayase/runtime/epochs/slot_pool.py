@@ -298,6 +298,8 @@ class SlotPool:
         """Send requests, and take what comes of them."""
         encoded = [work.requests[_RELEASE if work.releases else queue.slot] for work in batch]
         worker.connection.send_bytes(msgspec.msgpack.encode(encoded))
+        with self._lock:
+            worker.sent = True
         for work in batch:
             self._complete(queue, worker, work, self._result(worker))
         with self._lock:
@@ -356,7 +358,7 @@ class SlotPool:
             queue = self._queues.of_spare(join)
             if self._closed or self._rounds or queue is None or queue.holder is not None:
                 return None
-            queue.spare_wanted_at = None
+            queue.spare_wanted_at = queue.spare_missing_since = None
             self._workers.append(worker)
             return queue
 
@@ -399,7 +401,7 @@ class SlotPool:
         return _LOOK_S if self._held_up() else self._job_ends_at - self._monotonic()
 
     def _begin(self, worker: PoolWorker, batch: list[Work]) -> list[Work]:
-        worker.batch, worker.current, worker.began = batch, 0, self._monotonic()
+        worker.batch, worker.sent, worker.current, worker.began = batch, False, 0, self._monotonic()
         worker.at_work.extend(batch)
         return batch
 

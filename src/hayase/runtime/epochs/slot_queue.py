@@ -63,6 +63,7 @@ class PoolWorker:
         task: whether it is a Spark task.
         machine: see `OfferSpares`.
         batch: what it was sent last.
+        sent: whether it is sent as a whole: a process that is stopped takes long to receive much.
         at_work: what of that it has not answered, and has not been withdrawn.
         current: the index in `batch` of what it is at; `None`: it publishes what is ready.
         began: when it began with that.
@@ -75,6 +76,7 @@ class PoolWorker:
     task: bool
     machine: str = ""
     batch: list[Work] = field(default_factory=list)
+    sent: bool = False
     at_work: deque[Work] = field(default_factory=deque)
     current: int | None = 0
     began: float = 0.0
@@ -103,6 +105,7 @@ class SlotQueue:
         job, attempts: of that task.
         missing_since: since when requests wait for a task that has died.
         spare_wanted_at: when a spare process was last asked for.
+        spare_missing_since: since when none has come; `None`: none is wanted.
         slow_at: when a request last took long.
         removed: its topology has a process of its own no longer.
     """
@@ -118,6 +121,7 @@ class SlotQueue:
     attempts: int = 0
     missing_since: float | None = None
     spare_wanted_at: float | None = None
+    spare_missing_since: float | None = None
     slow_at: float = 0.0
     removed: bool = False
 

@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from hayase.runtime.wire.slot_messages import StartSpare
+from hayase.runtime.wire.span_protocol import send_if_room
 
 
 class SpareSources:
@@ -32,7 +33,7 @@ class SpareSources:
         order = msgspec.msgpack.encode(StartSpare(slot, application_id))
         for _, connection in sorted(self._connections, key=lambda each: each[0] != machine):
             with contextlib.suppress(OSError):
-                connection.send_bytes(order)
+                send_if_room(connection, order)
                 return
 
     def connections(self) -> list[Connection]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -18,6 +21,9 @@ from hayase.storage.disk_full import naming_full_disk
 
 _WHAT = "Rows on their way to the next level"
 _LENGTH_BYTES = 8
+_END = bytes(_LENGTH_BYTES)
+"""Instead of a length, behind the last row; the checksum of all rows follows."""
+_CHECKSUM_BYTES = 4
 
 
 def write_rows(folder: Path, rows: Iterable[EdgeRow]) -> str:
@@ -29,10 +35,16 @@ def write_rows(folder: Path, rows: Iterable[EdgeRow]) -> str:
 
 
 def read_rows(path: Path) -> Iterator[EdgeRow]:
-    """The rows of a file, in the order in which they were written."""
-    with path.open("rb") as file:
-        while length := file.read(_LENGTH_BYTES):
-            yield _decoded(file.read(int.from_bytes(length, "little")))
+    """The rows of a file, in the order in which they were written.
+
+    Raises:
+        StateError: `ROWS_MISSING`: it is gone, or damaged; known only when all were read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from _decoded(file, str(path), os.fstat(file.fileno()).st_size)
+    except FileNotFoundError:
+        raise _missing(str(path), "is gone") from None
 
 
 class RowFiles:
@@ -52,19 +64,15 @@ class RowFiles:
         return name
 
     def read(self, name: str) -> Iterator[EdgeRow]:
-        """The rows of a file or blob, in the order in which they were written."""
+        """As `read_rows`, of a file or blob."""
         path = Path(name)
         if path.is_absolute():
             yield from read_rows(path)
             return
         data = self._blobs.get(name)
         if data is None:
-            raise StateError("ROWS_MISSING", f"rows of the level before are gone from the runtime's checkpoint: {name}")
-        view = memoryview(data)
-        while view:
-            end = _LENGTH_BYTES + int.from_bytes(view[:_LENGTH_BYTES], "little")
-            yield _decoded(view[_LENGTH_BYTES:end])
-            view = view[end:]
+            raise _missing(name, "is gone from the runtime's checkpoint")
+        yield from _decoded(io.BytesIO(data), name, len(data))
 
     def remove(self, name: str) -> None:
         """Remove a file or blob; nothing happens if there is none."""
@@ -76,11 +84,32 @@ class RowFiles:
 
 
 def _encoded(rows: Iterable[EdgeRow]) -> Iterator[bytes]:
+    checksum = 0
     for row in rows:
         data = msgspec.msgpack.encode(row)
+        checksum = zlib.crc32(data, checksum)
         yield len(data).to_bytes(_LENGTH_BYTES, "little")
         yield data
+    yield _END
+    yield checksum.to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def _decoded(data: bytes | memoryview) -> EdgeRow:
-    return msgspec.msgpack.decode(data, type=EdgeRow)
+def _decoded(file: BinaryIO, name: str, size: int) -> Iterator[EdgeRow]:
+    checksum = 0
+    while (length := file.read(_LENGTH_BYTES)) != _END:
+        data = file.read(min(size, int.from_bytes(length, "little")))  # what is damaged may ask for any memory
+        checksum = zlib.crc32(data, checksum)
+        try:
+            yield msgspec.msgpack.decode(data, type=EdgeRow)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise _missing(name, f"is damaged or cut off ({error})") from error
+    if file.read() != checksum.to_bytes(_CHECKSUM_BYTES, "little"):
+        raise _missing(name, "is damaged: its rows have another checksum")
+
+
+def _missing(name: str, why: str) -> StateError:
+    return StateError(
+        "ROWS_MISSING",
+        f"{name}, with rows of an epoch for its next level, {why}. Nothing is lost: the epoch is run again, and makes "
+        "them again",
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -208,6 +209,14 @@ def disconnect(connection: Connection) -> None:
     """
     with socket.socket(fileno=os.dup(connection.fileno())) as opened:
         opened.shutdown(socket.SHUT_RDWR)
+
+
+def send_if_room(connection: Connection, message: bytes) -> None:
+    """Send a small message, unless that would block: a process that is stopped reads nothing."""
+    room = select.poll()
+    room.register(connection.fileno(), select.POLLOUT)
+    if room.poll(0):
+        connection.send_bytes(message)
 
 
 def _wait_at_most(opened: socket.socket, seconds: float) -> None:
