@@ -11,7 +11,7 @@ from hayase.runtime.wire.slot_messages import StartSpare
 
 
 class SpareSources:
-    """Those of one pool. Not thread-safe: the pool's lock guards it."""
+    """The sources that have connected to one pool. Not thread-safe: the pool's lock guards it."""
 
     def __init__(self) -> None:
         self._connections: list[tuple[str, Connection]] = []

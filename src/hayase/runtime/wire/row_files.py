@@ -59,7 +59,11 @@ class RowFiles:
             return
         data = self._blobs.get(name)
         if data is None:
-            raise StateError("ROWS_MISSING", f"rows of the level before are gone from the runtime's checkpoint: {name}")
+            raise StateError(
+                "ROWS_MISSING",
+                f"{name}, with rows of the level before, is gone from the runtime's checkpoint: restart the topology, "
+                "which runs the epoch again",
+            )
         view = memoryview(data)
         while view:
             end = _LENGTH_BYTES + int.from_bytes(view[:_LENGTH_BYTES], "little")
