@@ -129,6 +129,7 @@ def draining(make_scene: MakeScene, log_kind: str, seed: int, *, shared: bool) -
     return make_scene(log_kind, seed, DRAINING, **small_epochs, **({"app.shared": True} if shared else {}))
 
 
+@pytest.mark.slow
 def test_a_topology_killed_while_it_empties_its_internal_topic_for_another_one_loses_nothing(
     make_scene: MakeScene, tell: Tell
 ) -> None:

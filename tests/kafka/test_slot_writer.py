@@ -103,7 +103,10 @@ def test_what_several_applications_have_ready_is_written_once_with_their_markers
     writer.close()
 
 
-def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishes_the_others(runtime: Runtime) -> None:
+@pytest.mark.parametrize("records", [1, LARGE_EPOCH_RECORDS])
+def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishes_the_others(
+    runtime: Runtime, records: int
+) -> None:
     a, b = runtime.apps
     writer = runtime.writer()
     writer.publish([runtime.step(a, 0), runtime.step(b, 0)])
@@ -115,7 +118,8 @@ def test_a_slot_that_has_looked_before_an_epoch_was_closed_is_ended_and_publishe
             runtime.log.end_attempts(a, "L", ["0-0"])
         return looks[-1]
 
-    closed = runtime.step(a, 1)._replace(is_closed=is_closed)
+    batch = OutputBatch(runtime.topic, [a.encode()] * records, [b"v"] * records, [1] * records)
+    closed = runtime.step(a, 1)._replace(batches=[batch], is_closed=is_closed)
     with pytest.raises(LogError) as raised:
         writer.publish([closed, runtime.step(b, 1)])
     assert raised.value.condition == "STATE_MOVED" and looks == [False, True]

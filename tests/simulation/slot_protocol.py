@@ -52,6 +52,7 @@ class Rules:
     place_is_numbered: bool = True
     all_earlier_are_fenced: bool = True
     large_ids_are_fenced: bool = True
+    large_ids_need_deltas: bool = True
     moved_marker_is_left: bool = True
     old_ids_are_taken_again: bool = True
     going_back_looks_again: bool = True
@@ -62,11 +63,16 @@ Bundle = tuple[str, str]
 
 
 class Step(NamedTuple):
-    """An epoch of a bundle that is to be published; a place of number 0 is an id of its own."""
+    """An epoch of a bundle that is to be published; a place of number 0 is an id of its own.
+
+    Attributes:
+        outputs: so many, of an epoch without a delta; `None`: it has one.
+    """
 
     bundle: Bundle
     epoch: int
     place: Place
+    outputs: int | None = None
 
     @property
     def marker(self) -> Marker:
@@ -81,7 +87,8 @@ class Step(NamedTuple):
             return OutputBatch(OUT, [], [], [])
 
         key, value = key_of(self.bundle), str(self.epoch).encode()
-        count = LARGE_EPOCH_RECORDS if self.epoch % 3 == 2 else 1  # said only: one record tells what comes out
+        count = self.outputs or (LARGE_EPOCH_RECORDS if self.epoch % 3 == 2 else 1)
+        # The count is said only: one record tells what comes out.
         return [OutputBatch(OUT, [key], [value], [1]), StoredBatch(OUT, count, rest)]
 
 
@@ -191,7 +198,8 @@ class Slot:
     def _ready(self, step: Step) -> SlotStep:
         topology, bundle = step.bundle
         batches = step.batches(self._in_between)
-        return SlotStep(topology, bundle, step.place, position(bundle), step.marker, batches)
+        is_closed = None if step.outputs is None else lambda: False
+        return SlotStep(topology, bundle, step.place, position(bundle), step.marker, batches, is_closed)
 
 
 class OwnIds:
@@ -301,6 +309,10 @@ def _first_ids_only(real: Any) -> Any:
     return lambda self, later: {id_ for id_ in real(self, later) if not id_.endswith("@large")}
 
 
+def _by_outputs_alone(_: Any) -> Any:
+    return property(lambda step: step.place.id_for(sum(map(len, step.batches))))
+
+
 def _moved_not_left(real: Any) -> Any:
     def write(self: Any, writes: Any, now_ms: int) -> None:
         kept = [each for each in writes if not is_moved(each.marker)]
@@ -337,6 +349,7 @@ _PLANTED: Mapping[str, Callable[[], Sequence[Any]]] = {
     "place_is_numbered": lambda: [_changed(slot_writer, "_is_placed", _same_id_is_enough)],
     "all_earlier_are_fenced": lambda: [_changed(Assignments, "earlier", _one_before)],
     "large_ids_are_fenced": lambda: [_changed(Assignment, "ids_lost_to", _first_ids_only)],
+    "large_ids_need_deltas": lambda: [_changed(SlotStep, "id", _by_outputs_alone)],
     "moved_marker_is_left": lambda: [_changed(TransactionalProducer, "write", _moved_not_left)],
     "old_ids_are_taken_again": lambda: [_changed(SlotIds, "take_over", _never_always)],
     "going_back_deletes_nothing": lambda: [_changed(SlotIds, "give_back", _settles)],

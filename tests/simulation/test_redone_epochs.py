@@ -299,7 +299,7 @@ def test_a_start_that_does_not_go_on_with_an_earlier_decision_would_be_found(wor
     _refuses_to_go_on(world, bug)
 
 
-def test_a_delta_that_comes_after_all_is_read_by_nobody(world: World) -> None:
+def test_a_delta_that_comes_after_all_is_not_read(world: World) -> None:
     """Its worker slept until the epoch was done again."""
     world.put("in")
     worker = _freeze_worker_at(world, "at before_delta 1-0")

@@ -18,14 +18,20 @@ from tests.simulation.slot_world import run_slots
 from hayase.core import failpoints
 from hayase.core.errors import LogError
 from hayase.core.steps import STEPS
-from hayase.log.assignments import Assignments, Place
+from hayase.log.assignments import LARGE_EPOCH_RECORDS, Assignments, Place
 from hayase.log.kafka.markers import markers_topic
 from hayase.log.kafka.slot_ids import SlotIds, own_id
 
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 _PLANTED_SEEDS = 2000
 _QUICK = {"markers_of_all_bundles"}
-_SELDOM = {"place_is_numbered", "old_ids_are_taken_again", "published_before_fencing", "large_ids_are_fenced"}
+_SELDOM = {
+    "place_is_numbered",
+    "old_ids_are_taken_again",
+    "published_before_fencing",
+    "large_ids_are_fenced",
+    "large_ids_need_deltas",
+}
 """Not expected of random seeds."""
 _BUNDLE = ("b", "0-0")
 
@@ -225,6 +231,15 @@ def _asleep_in_a_large_epoch(bench: _Bench) -> list[int]:
     return bench.published()
 
 
+def _second_attempt_has_more_outputs(bench: _Bench) -> list[int]:
+    """A process sleeps while it publishes an epoch without a delta; another attempt of it makes more outputs."""
+    first = bench.place(0, started=True)
+    bench.publish(first)
+    few = first._replace(epoch=1, outputs=1)
+    bench.publish(few, lambda: bench.publish(few._replace(outputs=LARGE_EPOCH_RECORDS)))
+    return bench.published()
+
+
 def _given_back_and_taken_over_at_once(bench: _Bench) -> list[int]:
     """A StreamsApp freezes as it takes the bundle back; the runtime starts and publishes; then it goes on."""
     bench.publish(bench.place(0, started=True))
@@ -239,6 +254,7 @@ _SCHEDULES = {
     "place_is_numbered": _there_and_back,
     "all_earlier_are_fenced": _died_before_it_took_the_ids,
     "large_ids_are_fenced": _asleep_in_a_large_epoch,
+    "large_ids_need_deltas": _second_attempt_has_more_outputs,
 }
 """Schedules that random seeds seldom come to, by the rule that excludes them."""
 

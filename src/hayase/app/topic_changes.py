@@ -31,8 +31,8 @@ _NOT_OF_A_PROGRAM = frozenset({"EXECUTOR_LOST", "PLANNER_LOST", "PROCESS_NOT_STA
 _EXPLAINED = frozenset({"OPEN_EPOCH_OF_ANOTHER_PLAN", "UNREAD_INTERNAL_RECORDS"})
 
 
-class Plan(Protocol):
-    """Plans an application: see `hayase.app.prepare.prepare`."""
+class Prepare(Protocol):
+    """Prepares an application: see `hayase.app.prepare.prepare`."""
 
     def __call__(self, *, unfinished: int | None = None) -> AppSpec:
         """The application; `unfinished`: an epoch that the program of before could not finish."""
@@ -62,7 +62,7 @@ class TopicChanges:
         config: StreamsConfig,
         blobs: BlobStore,
         runner: QueryRunner | TopologyRunner | ConnectedRunner,
-        plan: Plan,
+        plan: Prepare,
         shipped: AppSpec,
         *,
         watch: bool,

@@ -16,7 +16,7 @@ from hayase.storage.numbered_names import numbers_of
 
 ASSIGNMENTS_FOLDER = "assignments/"
 LARGE_EPOCH_RECORDS = 2_000
-"""An epoch with so many outputs is published under the second id of its place."""
+"""An epoch that has a delta with so many outputs is published under the second id of its place."""
 _DIGITS = 12
 
 
@@ -32,10 +32,7 @@ class Place(msgspec.Struct, frozen=True):
         return self.id, large_id(self.id)
 
     def id_for(self, records: int) -> str:
-        """The id for an epoch with so many outputs.
-
-        All attempts of an epoch have the same outputs, which are in its delta, so they have one id.
-        """
+        """The id for an epoch whose delta has so many outputs; all attempts publish those, so they have one id."""
         return large_id(self.id) if records >= LARGE_EPOCH_RECORDS else self.id
 
 

@@ -452,7 +452,7 @@ def test_on_one_machine_rows_that_are_many_go_to_the_next_level_through_files(
     scene: Scene, spans: Spans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outgoing_rows, "ROWS_BYTES_MAX", 10)
-    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    monkeypatch.setattr(span_client, "SPAN_ROWS_BYTES_MAX", 10)
     monkeypatch.setattr(span_scheduler, "SHUFFLED_RECORDS_MAX", 0)
     planner, scheduler = spans(**shuffling(scene))
     plan, slot_of = planner.app.plan, planner.app.slot_of_bundles()
@@ -492,7 +492,7 @@ def test_between_machines_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_
 def test_between_machines_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    monkeypatch.setattr(span_client, "SPAN_ROWS_BYTES_MAX", 10)
     planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     rows = [EdgeRow(task, "edge", "origin", number, b"123456") for number in range(2)]
@@ -512,7 +512,7 @@ def test_between_machines_an_epoch_whose_rows_are_too_large_is_left_open_for_a_j
 def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    monkeypatch.setattr(span_client, "SPAN_ROWS_BYTES_MAX", 10)
     planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     hosts = [

@@ -221,7 +221,7 @@ class MarkerTopics(ProcessBound):
     ) -> Iterator[Message]:
         consumer = reader.consumer
         consumer.assign([confluent_kafka.TopicPartition(*partition, ranges[partition][0]) for partition in open_ranges])
-        self._introduce(reader, {partition.topic for partition in open_ranges})
+        self._look_up_leaders(reader, {partition.topic for partition in open_ranges})
         deadline = self._monotonic() + self._timeout_s
         started: set[TopicPartition] = set()
         try:
@@ -246,7 +246,7 @@ class MarkerTopics(ProcessBound):
         finally:
             consumer.unassign()
 
-    def _introduce(self, reader: _Reader, topics: Collection[str]) -> None:
+    def _look_up_leaders(self, reader: _Reader, topics: Collection[str]) -> None:
         """Ask where the leaders of assigned topics are: left to itself the client asks for new ones once a second."""
         now = self._monotonic()
         for topic in topics:
@@ -266,10 +266,10 @@ class MarkerTopics(ProcessBound):
             yield reader
         finally:
             with self._lock:
-                spare = self._kept is not None
-                if not spare:
+                is_kept = self._kept is None
+                if is_kept:
                     self._kept = reader
-            if spare:
+            if not is_kept:
                 reader.consumer.close()
 
     def _close_reached(

@@ -49,7 +49,7 @@ class SlotStep(NamedTuple):
     Attributes:
         place: where.
         position: the bundle's place in the plan, see `EpochWriter.publish_epoch`.
-        is_closed: see `EpochWriter.publish_epoch`.
+        is_closed: see `EpochWriter.publish_epoch`; `None` where the bundle has a delta of the epoch.
     """
 
     application_id: str
@@ -62,7 +62,9 @@ class SlotStep(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The transactional id under which it is published."""
+        """The transactional id under which it is published: of all attempts of the epoch the same."""
+        if self.is_closed is not None:  # without a delta each attempt makes its own outputs: more, or fewer
+            return self.place.id
         return self.place.id_for(sum(map(len, self.batches)))
 
 

@@ -220,9 +220,8 @@ class KafkaWriter(ProcessBound):
             if is_published(producer.last, marker):
                 return False
         self._bundles.move_to_end(key)
-        check_attempt(
-            key[1], marker, is_closed
-        )  # while the id is owned: a start that closes epochs takes it afterwards
+        # While the id is owned: a start that closes epochs takes it afterwards.
+        check_attempt(key[1], marker, is_closed)
         try:
             producer.publish(marker, batches, int(self._wall_clock_s() * 1000))
         except KafkaException:

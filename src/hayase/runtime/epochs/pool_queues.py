@@ -1,7 +1,7 @@
-"""Queues of a slot pool, and which of them a topology has for its own.
+"""Queues of a slot pool, and which of them a topology has to itself.
 
-A request that takes long while others wait is left to its process: a spare process takes the slot's place until the
-request is completed, and the topology gets a queue, and a process, of its own
+A request that takes long while others wait is left to its process: a spare process works for the slot until the request
+is completed, and the topology gets a queue, and a process, of its own
 (`docs/decisions/20261126-spare-processes.md`).
 """
 
@@ -33,7 +33,7 @@ _SPARE_TIMEOUT_S = 15.0
 
 
 class PoolQueues:
-    """Those of one pool. The pool's lock guards them.
+    """The queues of one pool. The pool's lock guards them.
 
     Args:
         slots: how many there are.
@@ -72,13 +72,13 @@ class PoolQueues:
         self._want_process(queue)
 
     def own_slots(self, application_id: str) -> frozenset[int]:
-        """Those in whose place a topology has a process of its own, which it has needed lately."""
+        """The slots for which a topology has a process of its own that it has needed lately."""
         since = self._monotonic() - QUIET_S
         own = [slot for (owner, slot), queue in self._own.items() if queue.slow_at > since and owner == application_id]
         return frozenset(own)
 
     def rejoin(self, application_id: str, stay: Collection[int] = ()) -> None:
-        """Have a topology's requests go to its slots again, except those in whose place its own processes stay."""
+        """Have a topology's requests go to its slots again, except those for which its own processes stay."""
         for owner, slot in list(self._own):
             if owner == application_id and slot not in stay:
                 self._end_own(self._own[owner, slot])

@@ -22,7 +22,7 @@ from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.slot_jobs import SlotJobs
 from hayase.runtime.epochs.slot_places import PlacedTopology, SlotPlaces
 from hayase.runtime.epochs.slot_pool import SlotPool
-from hayase.runtime.epochs.topology_loop import TopologyLoop
+from hayase.runtime.epochs.topology_loop import AWAY, TopologyLoop
 from hayase.runtime.wire.app_spec import load_app_spec
 from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.log_relay import log_to_driver
@@ -40,7 +40,6 @@ _LIST_POLL_S = 0.02
 _JOIN_S = 30.0
 _CLOSE_S = 5.0
 _NOTHING_S = 0.1
-_AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 
 
 class SharedPlanner:
@@ -212,7 +211,7 @@ class SharedPlanner:
         try:
             self._place(starting)
         except Exception as error:  # of one of them perhaps: tried one by one, each fails with its own
-            if isinstance(error, HayaseError) and error.condition in _AWAY:
+            if isinstance(error, HayaseError) and error.condition in AWAY:
                 return error
             _LOG.info("topologies are placed one by one: %s", error)
         return None

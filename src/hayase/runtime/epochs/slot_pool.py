@@ -4,8 +4,8 @@ A Spark job is only where slots come from. It ends after a while, and the next o
 not notice. Each topology waits for its own requests alone. Tasks join the pool and are sent requests, or the job takes
 along what waits for its slots (a round).
 
-A request that takes long while others wait has its process for itself from then on: a spare process takes the slot's
-place until the request is completed, and the topology gets a process of its own
+A request that takes long while others wait has its process to itself from then on: a spare process works for the slot
+until the request is completed, and the topology gets a process of its own
 (`docs/decisions/20261126-spare-processes.md`).
 """
 
@@ -59,7 +59,7 @@ _NO_JOB = -1
 
 
 class SlotPool:
-    """Thread-safe.
+    """The slots of a shared runtime: takes requests, and has the processes that join work on them. Thread-safe.
 
     Args:
         slots: how many there are.
@@ -196,12 +196,12 @@ class SlotPool:
             self._asked.notify_all()
 
     def own_slots(self, application_id: str) -> frozenset[int]:
-        """Those in whose place a topology has a process of its own, which it has needed lately."""
+        """The slots for which a topology has a process of its own that it has needed lately."""
         with self._lock:
             return self._queues.own_slots(application_id)
 
     def rejoin(self, application_id: str, stay: Collection[int] = ()) -> None:
-        """Have a topology's requests go to its slots again, except those in whose place its own processes stay."""
+        """Have a topology's requests go to its slots again, except those for which its own processes stay."""
         with self._lock:
             self._queues.rejoin(application_id, stay)
 

@@ -97,7 +97,7 @@ class SlotQueue:
     Attributes:
         slot: the slot.
         changed: notified when there may be something to do for a process.
-        application_id: of the topology that has it for its own; empty: it is the slot's.
+        application_id: of the topology that has it to itself; empty: it is the slot's.
         works: what waits.
         holder: the process that takes requests from it.
         task: Spark's task of the slot.

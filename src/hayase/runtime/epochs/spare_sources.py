@@ -12,7 +12,7 @@ from hayase.runtime.wire.span_protocol import send_if_room
 
 
 class SpareSources:
-    """Those of one pool. Not thread-safe: the pool's lock guards it."""
+    """The sources that have connected to one pool. Not thread-safe: the pool's lock guards it."""
 
     def __init__(self) -> None:
         self._connections: list[tuple[str, Connection]] = []

@@ -38,7 +38,8 @@ _PLAN_AGAIN_S = 60.0
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
 _PLACE_AGAIN_S = 1.0
-_AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
+AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
+"""Conditions of errors that end when brokers or stores answer again."""
 
 
 class TopologyLoop:
@@ -256,7 +257,7 @@ class TopologyLoop:
             try:
                 places = self._place(self._application_id, own) if any(self._places.values()) else {}
             except HayaseError as error:
-                if error.condition not in _AWAY:
+                if error.condition not in AWAY:
                     raise
                 _LOG.info("bundles get no other producers for now: %s", error)
                 self._stopped.wait(_PLACE_AGAIN_S)

@@ -1,8 +1,8 @@
 """Messages between the slots of a shared runtime and its planner.
 
 A slot gets what is waiting for it: a list of requests, each encoded. It answers with a result for each, in their order.
-In a round the list comes with the task, and the results go through the runtime's checkpoint.
-A slot whose watchdog ends it says so instead.
+In a round the list comes with the task, and the results go through the runtime's checkpoint. A slot that its watchdog
+ends sends a `SlotHung` instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StartSpare(msgspec.Struct, frozen=True):
 
     Attributes:
         slot: whose requests it works on.
-        application_id: of the one topology whose requests of that slot it works on; empty: it takes the slot's place.
+        application_id: of the one topology whose requests of that slot it works on; empty: of all.
     """
 
     slot: int

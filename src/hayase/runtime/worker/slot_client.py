@@ -137,8 +137,8 @@ class SlotWorker:
         Args:
             requests: the requests.
             begun: called with the index of a request that begins behind others; `None`: several are published.
+            kept: gives the index of the only request that is still this process's, if others have been withdrawn.
             in_round: results go through the checkpoint, not through the pool.
-            kept: the index of the only request that is still this process's, if others have been withdrawn.
         """
         self._in_round = in_round
         ready: list[_Ready] = []

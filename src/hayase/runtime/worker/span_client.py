@@ -21,7 +21,7 @@ from hayase.task.epoch_record import EpochRecord
 
 _LOG = logging.getLogger("hayase.runtime")
 
-ROWS_BYTES_MAX = 16 << 20
+SPAN_ROWS_BYTES_MAX = 16 << 20
 """Limit of the rows that a slot sends to the next level through the planner, all in memory, on a cluster.
 
 Spark's shuffle has none.
@@ -113,7 +113,7 @@ class SpanClient:
             for row in worker.run_level(request.level, self._join.slot, self._epoch, received):
                 if row.kind == ROW:
                     rows.add(row.row)
-                    too_large = not worker.can_share_files and rows.bytes > ROWS_BYTES_MAX
+                    too_large = not worker.can_share_files and rows.bytes > SPAN_ROWS_BYTES_MAX
                     if too_large:
                         rows.drop()
                 elif row.kind == SUMMARY:
