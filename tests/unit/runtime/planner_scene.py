@@ -19,6 +19,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.wire.app_spec import AppSpec
@@ -68,10 +69,10 @@ class Scene:
         counts = dict.fromkeys(source_topics(topology), 2)
         return make_plan(topology, counts, compile_subtopologies(topology, options), threads=1)
 
-    def planner(self, **changes: object) -> EpochPlanner:
+    def planner(self, watch: LogWatch | None = None, **changes: object) -> EpochPlanner:
         app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
         made = EpochPlanner(
-            app, self.blobs, open_log(self.log_config), self.clock, PlannerControl(self.folder / "control")
+            app, self.blobs, open_log(self.log_config), self.clock, PlannerControl(self.folder / "control"), watch
         )
         self._open.append(made)
         return made

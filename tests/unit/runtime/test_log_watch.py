@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
-from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.runtime.epochs.log_watch import LogWatch
+from hayase.log.protocol import LogConfig, OutputBatch, TopicInfo
+from hayase.runtime.epochs.log_watch import LogWatch, Watch
+from hayase.runtime.epochs.source_log import SourceLog
 
 WAIT_S = 10.0
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -106,3 +108,139 @@ def test_partitions_of_a_removed_topology_are_not_asked_for(log: EmbeddedLog) ->
     finally:
         watch.close()
     assert not any(thread.name == "hayase-log-watch" and thread.is_alive() for thread in threading.enumerate())
+
+
+class _Hooked:
+    """A log that calls a function while it is asked for ends, and remembers what it was asked."""
+
+    def __init__(self, log: EmbeddedLog) -> None:
+        self._log = log
+        self.asked: list[str] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked.append("ends")
+        ends = self._log.end_offsets(partitions)
+        self.meanwhile()
+        return ends
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked.append("starts")
+        return self._log.start_offsets(partitions)
+
+    def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
+        self.asked.append("topics")
+        return self._log.describe(topics)
+
+
+class _Looks:
+    """A watch that looks when it is told to, by a clock that is set."""
+
+    def __init__(self, log: EmbeddedLog) -> None:
+        self.now_s = 100.0
+        self.log = _Hooked(log)
+        self.watch = LogWatch(self.log, lambda: self.now_s)  # type: ignore[arg-type]
+        self.watch.close()
+        self.sources = SourceLog(self.log, self.watch)  # type: ignore[arg-type]
+
+    def look(self) -> None:
+        self.watch.look()
+        self.watch.look_at_topics()
+        self.log.asked.clear()
+
+
+@pytest.fixture
+def looks(log: EmbeddedLog) -> _Looks:
+    return _Looks(log)
+
+
+def test_what_was_seen_within_a_second_is_not_asked_for_again(log: EmbeddedLog, looks: _Looks) -> None:
+    put(log, "a")
+    looks.watch.add([A])
+    looks.look()
+    looks.now_s += 0.9
+    assert looks.sources.end_offsets({A: 0}, latest=False) == {A: 1}
+    assert looks.sources.start_offsets([A]) == {A: 0}
+    assert looks.sources.topic_ids({"a": 1}, None) == {"a": log.describe(["a"])["a"].topic_id}
+    assert looks.log.asked == []
+
+
+def test_what_was_seen_longer_ago_or_not_at_all_is_asked_for(looks: _Looks) -> None:
+    looks.watch.add([A])
+    looks.look()
+    looks.sources.end_offsets({A: 0, B: 0}, latest=False)
+    looks.sources.topic_ids({"b": 1}, None)
+    assert looks.log.asked == ["ends", "topics"]
+    looks.now_s += 1.1
+    looks.sources.end_offsets({A: 0}, latest=False)
+    looks.sources.start_offsets([A])
+    looks.sources.topic_ids({"a": 1}, None)
+    assert looks.log.asked == ["ends", "topics", "ends", "starts", "topics"]
+
+
+def test_an_end_before_the_position_of_a_topology_is_asked_for(log: EmbeddedLog, looks: _Looks) -> None:
+    """It has read further elsewhere, before this runtime had it."""
+    looks.watch.add([A])
+    looks.look()
+    put(log, "a")
+    assert looks.sources.end_offsets({A: 0}, latest=False) == {A: 0}
+    assert looks.sources.end_offsets({A: 1}, latest=False) == {A: 1}
+    assert looks.sources.end_offsets({A: 0}, latest=True) == {A: 1}
+
+
+def test_a_topology_that_comes_during_a_look_is_woken_by_what_it_sees(log: EmbeddedLog, looks: _Looks) -> None:
+    looks.watch.add([A])
+    looks.look()
+    put(log, "a")
+    added: list[Watch] = []
+    planned: list[dict[TopicPartition, int]] = []
+
+    def come() -> None:
+        added.append(looks.watch.add([A]))
+        planned.append(looks.sources.end_offsets({A: 0}, latest=False))
+
+    looks.log.meanwhile = come
+    looks.watch.look()
+    assert planned == [{A: 0}]
+    assert added[0].wait(0)
+
+
+def test_a_topic_of_which_the_end_goes_back_is_looked_at_anew(log: EmbeddedLog, looks: _Looks) -> None:
+    put(log, "a")
+    looks.watch.add([A])
+    looks.look()
+    before = log.describe(["a"])["a"].topic_id
+    log.delete_topic("a")
+    log.create_topic("a", 1)
+    looks.watch.look()
+    assert looks.sources.topic_ids({"a": 1}, None) != {"a": before}
+
+
+def test_nothing_counts_as_known_behind_a_look_that_has_failed(log: EmbeddedLog) -> None:
+    watch = LogWatch(log)
+    try:
+        mine = watch.add([A, B])
+        assert mine.wait(WAIT_S)
+        assert watch.known_ends([A, B]) is not None
+        mine.clear()
+        log.delete_topic("b")
+        assert mine.wait(WAIT_S)
+        assert watch.known_ends([A]) is None and watch.known_topics(["a"]) is None
+    finally:
+        watch.close()
+
+
+@pytest.mark.long
+def test_topics_are_known_all_the_time_while_anything_moves(log: EmbeddedLog) -> None:
+    watch = LogWatch(log)
+    try:
+        watch.add([A])
+        until = time.monotonic() + 3.5
+        unknown = 0
+        while (now := time.monotonic()) < until:
+            put(log, "a")
+            unknown += now > until - 2.0 and watch.known_topics(["a"]) is None
+            time.sleep(0.02)
+        assert unknown == 0
+    finally:
+        watch.close()

@@ -135,7 +135,7 @@ def test_a_range_that_ends_behind_the_log_is_still_an_error(scene: Scene) -> Non
 
 def test_what_is_gone_from_an_internal_topic_is_never_passed_over(scene: Scene) -> None:
     lose(scene)
-    check = RangeCheck(scene.log, "reset", lambda _: {}, lambda: 0.0, {"in"})
+    check = RangeCheck(scene.log.start_offsets, "reset", lambda _: {}, lambda: 0.0, {"in"})
     with pytest.raises(SourceRangeLostError, match="the checkpoint is an older copy"):
         check.starts({FIRST: 0}, scene.log.end_offsets([FIRST]))
 
@@ -145,7 +145,9 @@ def test_where_a_reset_goes_on_holds_until_an_epoch_says_so(scene: Scene) -> Non
     end, _ = lose(scene)
     now = 0.0
     latest = scene.log.end_offsets([FIRST])[FIRST]
-    check = RangeCheck(scene.log, "reset", lambda partitions: dict.fromkeys(partitions, latest), lambda: now)
+    check = RangeCheck(
+        scene.log.start_offsets, "reset", lambda partitions: dict.fromkeys(partitions, latest), lambda: now
+    )
     assert check.starts({FIRST: end}, {FIRST: latest}) == {FIRST: latest}
     now = 0.01
     assert check.starts({FIRST: end}, {FIRST: latest + 3}) == {FIRST: latest}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import numpy as np
@@ -19,7 +20,9 @@ from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, 
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
+from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
+from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.wire.planner_control import PlannerStatus
 from hayase.task.epoch_record import EpochRecord, Epochs, done_name, record_name
 from hayase.topology.resolve import resolve_patterns
@@ -484,3 +487,33 @@ def test_a_topic_that_a_pattern_matches_since_the_last_epoch_is_begun_as_at_a_fi
     assert later.next_epoch(0) == 1
     assert sum(end - start for start, end in later.record(1).ranges["other"].values()) == 1
     assert later.record(1).records == 1
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_beside_a_watch_the_log_is_asked_only_where_what_is_visible_by_now_counts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    asked: list[str] = []
+    watch = LogWatch(open_log(scene.log_config))
+    watch.close()
+    planner = scene.planner(watch)
+    scene.put(1, 2)
+    assert planner.next_epoch(-1) == 0
+    watch.add(planner.partitions)
+    if bounded:
+        planner.freeze()
+    scene.put(3)
+    watch.look()
+    watch.look_at_topics()
+    for name in ("end_offsets", "start_offsets", "describe"):
+        monkeypatch.setattr(EmbeddedLog, name, _counted(getattr(EmbeddedLog, name), asked))
+    assert planner.next_epoch(0, settle=False, wait_s=0) == (0 if bounded else 1)
+    assert asked == (["end_offsets"] if bounded else [])
+
+
+def _counted(method: Callable[..., object], calls: list[str]) -> Callable[..., object]:
+    def counted(*arguments: object) -> object:
+        calls.append(method.__name__)
+        return method(*arguments)
+
+    return counted

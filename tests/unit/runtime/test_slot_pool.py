@@ -512,7 +512,8 @@ class Source:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is slow soon."""
-    monkeypatch.setattr(pool_queues, "SLOW_STEP_S", 0.3)
+    for name in ("SLOW_STEP_S", "FIRST_STEP_S"):
+        monkeypatch.setattr(pool_queues, name, 0.3)
     monkeypatch.setattr(slot_pool, "SLOW_STEP_S", 0.3)
     monkeypatch.setattr(slot_pool, "_LOOK_S", 0.05)
 
@@ -804,3 +805,36 @@ def test_a_release_does_not_wait_for_a_process_that_is_at_something_slow(pool: S
     began = time.monotonic()
     pool.release("other", WAIT_S)
     assert time.monotonic() - began < WAIT_S / 2
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["first request", "later request"])
+def test_the_first_request_of_a_topology_in_a_process_may_take_longer(
+    pool: SlotPool, gate: threading.Event, monkeypatch: pytest.MonkeyPatch, opened: bool
+) -> None:
+    """It opens the topology's program and states, as each other process would have to."""
+    monkeypatch.setattr(pool_queues, "SLOW_STEP_S", 0.3)
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    if opened:
+        gate.set()
+    Task(pool, 0, 1, slow_until(gate))
+    if opened:
+        first = work("slow", 0)
+        in_thread(pool, first)
+        assert completed(first) == [True]
+        gate.clear()
+        pool.begin_job(2, 60)
+        Task(pool, 0, 2, slow_until(gate))  # of the same process
+    slow = work("slow", 0)
+    in_thread(pool, slow)
+    time.sleep(0.05)
+    other = work("other", 0)
+    in_thread(pool, other)
+    if opened:
+        assert source.order() == StartSpare(0, "")
+        assert slow.slow_in == {0}
+    else:
+        time.sleep(0.7)
+        assert slow.slow_in == set()
+        gate.set()
+        assert completed(slow, other) == [True, True]

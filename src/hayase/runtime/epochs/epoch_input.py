@@ -10,6 +10,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import Clock
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.source_checks import RangeCheck
+from hayase.runtime.epochs.source_log import SourceLog
 from hayase.runtime.epochs.start_offsets import Offsets, StartOffsets
 from hayase.runtime.epochs.task_idling import TaskIdling, task_inputs
 from hayase.runtime.wire.app_spec import AppSpec
@@ -45,6 +46,7 @@ class EpochInput:
         app: the application.
         blobs: its checkpoint.
         log: the log.
+        sources: what is known of the log.
         clock: for positions that are given as times.
 
     Attributes:
@@ -55,7 +57,7 @@ class EpochInput:
         cut_by_share: whether the last epoch would have had more records without that bound.
     """
 
-    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock) -> None:
+    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, sources: SourceLog, clock: Clock) -> None:
         internal = frozenset(app.topology.internal_topics)
         self.partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
@@ -63,11 +65,14 @@ class EpochInput:
         self.internal = [partition for partition in self.partitions if partition.topic in internal]
         self._drains = app.drains
         self._log = log
+        self._sources = sources
         self._records_max = app.max_records_per_epoch
         self.share: int | None = None
         self.cut_by_share = False
         self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
-        self.ranges = RangeCheck(log, app.on_range_lost, self._start_offsets.first, time.monotonic, internal)
+        self.ranges = RangeCheck(
+            sources.start_offsets, app.on_range_lost, self._start_offsets.first, time.monotonic, internal
+        )
         self._idling = TaskIdling(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
         self._cut = TimeCut()
         # Borders matter only where a task merges several inputs.
@@ -107,7 +112,7 @@ class EpochInput:
             SourceRangeLostError: records that were to be read are gone.
         """
         starts = self._start_offsets.after(previous)
-        ends = self._log.end_offsets(self.partitions)
+        ends = self._sources.end_offsets(starts, latest=self.bounded or bool(self._drains))
         starts = self.ranges.starts(starts, ends)
         ends = {p: max(end, starts[p]) for p, end in ends.items()}  # they were asked for before
         if self._drains:

@@ -1,20 +1,27 @@
 """Watch of the log for a shared runtime: one look at the ends of all partitions that any topology reads.
 
-Topics that grow, or are gone, it sees, too, but looks for them less often.
+Topics that grow, or are gone, it sees, too, but looks for them less often. What it has seen within the last second,
+topologies need not ask for themselves.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import Log
+from hayase.log.protocol import Log, TopicInfo
 
 _LOG = logging.getLogger("hayase.runtime")
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 BUSY_POLL_S = 0.01
 IDLE_POLL_S = 0.05
@@ -23,6 +30,10 @@ _BUSY_S = 1.0
 _FAILED_POLL_S = 0.5
 TOPICS_POLL_S = 5.0
 """So often it looks whether topics have grown, or are gone."""
+_BUSY_TOPICS_POLL_S = 0.75
+"""So often while anything moves, so that what it knows is never too old then."""
+KNOWN_S = 1.0
+"""So long what it has seen counts as known. Planners of an application ask for first offsets once a second, too."""
 
 
 class Watch:
@@ -45,6 +56,23 @@ class Watch:
         return self._moved.wait(timeout_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Ends of partitions, as of one moment."""
+
+    asked_s: float
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """Topics and first offsets, as of one moment."""
+
+    asked_s: float
+    infos: Mapping[str, TopicInfo] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
 class LogWatch:
     """Looks at the log for all topologies, in a thread of its own: often while anything moves, else less so.
 
@@ -58,8 +86,10 @@ class LogWatch:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._watches: list[Watch] = []
-        self._ends: dict[TopicPartition, int] = {}
-        self._topics: dict[str, tuple[str, int]] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._topics: Mapping[str, tuple[str, int]] = {}
+        self._known_ends = _Ends(-math.inf)  # each is replaced as a whole: other threads read it
+        self._known_topics = _Topics(-math.inf)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hayase-log-watch", daemon=True)
         self._thread.start()
@@ -81,17 +111,41 @@ class LogWatch:
         self._stopped.set()
         self._thread.join(timeout=5)
 
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Ends of the last look; `None` if it is too old, has failed, or did not include all of them."""
+        known = self._known_ends
+        return self._if_known(known.asked_s, known.offsets, partitions)
+
+    def known_topics(self, topics: Iterable[str]) -> dict[str, TopicInfo] | None:
+        """Those topics as last seen; `None` as `known_ends`, and if one is not there."""
+        known = self._known_topics
+        return self._if_known(known.asked_s, known.infos, topics)
+
+    def known_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """First offsets as last seen; `None` as `known_ends`."""
+        known = self._known_topics
+        return self._if_known(known.asked_s, known.starts, partitions)
+
+    def _if_known(self, asked_s: float, known: Mapping[Key, Value], wanted: Iterable[Key]) -> dict[Key, Value] | None:
+        if self._monotonic() - asked_s > KNOWN_S:
+            return None
+        found = {key: known[key] for key in wanted if key in known}
+        return found if all(key in found for key in wanted) else None
+
     def _run(self) -> None:
         pause_s, moved_at = IDLE_POLL_S, self._monotonic() - _BUSY_S
-        topics_at = self._monotonic() + TOPICS_POLL_S
+        topics_at = self._monotonic()
         while not self._stopped.wait(pause_s):
+            was_busy = self._monotonic() - moved_at < _BUSY_S
             try:
                 moved = self.look()
-                if self._monotonic() >= topics_at:
-                    topics_at = self._monotonic() + TOPICS_POLL_S
+                due_s = _BUSY_TOPICS_POLL_S if was_busy and moved else TOPICS_POLL_S
+                if self._monotonic() >= topics_at + due_s:
+                    topics_at = self._monotonic()
                     self.look_at_topics()
             except LogError as error:  # each topology asks by itself, and says what is wrong
                 _LOG.debug("the ends of topics are not known: %s", error)
+                self._forget()
                 self._wake_all()
                 pause_s = _FAILED_POLL_S
                 continue
@@ -101,33 +155,43 @@ class LogWatch:
 
     def look(self) -> bool:
         """Look once; wakes the topologies of which a partition has moved, and says whether any has."""
-        with self._lock:
-            watches = list(self._watches)
-        wanted = sorted({partition for watch in watches for partition in watch.partitions})
+        wanted = sorted({partition for watch in self._all() for partition in watch.partitions})
+        asked_s = self._monotonic()
         ends = self._log.end_offsets(wanted) if wanted else {}
         moved = {partition for partition, end in ends.items() if self._ends.get(partition, -1) != end}
         known = self._ends.keys() >= ends.keys()
+        if any(ends[partition] < self._ends.get(partition, -1) for partition in moved):
+            self._known_topics = _Topics(-math.inf)  # another topic of that name, perhaps
         self._ends = dict(ends)
-        for watch in watches:
+        self._known_ends = _Ends(asked_s, self._ends)
+        # Listed again behind that: a topology that is not in the list yet plans with these ends or later ones.
+        for watch in self._all():
             if not moved.isdisjoint(watch.partitions):
                 watch.wake()
         return bool(moved) and known
 
     def look_at_topics(self) -> None:
         """Look once; wakes the topologies that read a topic that has grown, is gone, or is another of that name."""
-        with self._lock:
-            watches = list(self._watches)
-        wanted = sorted({partition.topic for watch in watches for partition in watch.partitions})
+        partitions = {partition for watch in self._all() for partition in watch.partitions}
+        wanted = sorted({partition.topic for partition in partitions})
+        asked_s = self._monotonic()
         infos = self._log.describe(wanted) if wanted else {}
+        there = sorted(p for p in partitions if p.topic in infos and p.partition < infos[p.topic].partitions)
+        self._known_topics = _Topics(asked_s, infos, self._log.start_offsets(there) if there else {})
         found = {topic: (info.topic_id, info.partitions) for topic, info in infos.items()}
         changed = {topic for topic in wanted if self._topics.get(topic, found.get(topic, ())) != found.get(topic)}
         self._topics = found
-        for watch in watches:
+        for watch in self._all():
             if any(partition.topic in changed for partition in watch.partitions):
                 watch.wake()
 
-    def _wake_all(self) -> None:
+    def _all(self) -> list[Watch]:
         with self._lock:
-            watches = list(self._watches)
-        for watch in watches:
+            return list(self._watches)
+
+    def _forget(self) -> None:
+        self._known_ends, self._known_topics = _Ends(-math.inf), _Topics(-math.inf)
+
+    def _wake_all(self) -> None:
+        for watch in self._all():
             watch.wake()

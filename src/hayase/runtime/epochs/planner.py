@@ -20,9 +20,11 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.epoch_completion import EpochCompletion
 from hayase.runtime.epochs.epoch_input import EpochInput
+from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.open_epoch import check_program
 from hayase.runtime.epochs.record_retention import Floor, superseded
-from hayase.runtime.epochs.source_checks import check_topics
+from hayase.runtime.epochs.source_log import SourceLog
+from hayase.runtime.epochs.start_offsets import former_positions
 from hayase.runtime.epochs.terms import newest_term
 from hayase.runtime.epochs.wall_clock import PunctuationTrigger, WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
@@ -52,10 +54,19 @@ class EpochPlanner:
     Epochs are planned one after the other; each is complete before the next is requested.
     """
 
-    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: PlannerControl) -> None:
+    def __init__(
+        self,
+        app: AppSpec,
+        blobs: BlobStore,
+        log: Log,
+        clock: Clock,
+        control: PlannerControl,
+        watch: LogWatch | None = None,
+    ) -> None:
         self.app = app
         self._blobs = blobs
         self._log = log
+        self._sources = SourceLog(log, watch)
         self._wall = WallClock(clock)
         self.control = control
         self._last: _Open | None = None
@@ -64,7 +75,7 @@ class EpochPlanner:
         self._lag = 0
         self._epochs = Epochs(blobs)
         self._floor = Floor(blobs, app.checkpoint_id)
-        self._input = EpochInput(app, blobs, log, clock)
+        self._input = EpochInput(app, blobs, log, self._sources, clock)
         self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
         self._drained = not app.drains
         self.planning_s = 0.0
@@ -265,7 +276,7 @@ class EpochPlanner:
         previous, gone = self._check_follows(record), 0
         if record.term < self.app.term:
             app = self.app
-            check_topics(self._log, app.plan.topics, record)
+            self._sources.topic_ids(app.plan.topics, record)
             check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
             gone = self._input.ranges.open_epoch(record)
         self._begin(record, previous, gone)
@@ -336,7 +347,7 @@ class EpochPlanner:
         previous = self._as_read(before)
         if previous is not None:
             self._wall.at_least(previous.wall_clock_ms)
-        topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
+        topic_ids = {} if waited else self._sources.topic_ids(self.app.plan.topics, previous)
         available = self._input.behind(previous)
         answered, self._said_waiting = bool(self._said_waiting), ""
         if available.records <= 0 and not self._wanted_without_input(previous):
@@ -344,9 +355,9 @@ class EpochPlanner:
                 self._say(after, 0)
             return None
         if waited:
-            topic_ids = check_topics(self._log, self.app.plan.topics, previous)
+            topic_ids = self._sources.topic_ids(self.app.plan.topics, previous)
         ends = self._input.ends_of_epoch(available, first=self._first)
-        ranges, former_ids = self._positions_of_former_topics(previous)
+        ranges, former_ids = former_positions(previous, self.app.former_topics)
         ranges |= {topic: {} for topic in self.app.plan.topics}
         for partition in self._input.partitions:
             ranges[partition.topic][partition.partition] = (available.starts[partition], ends[partition])
@@ -362,14 +373,6 @@ class EpochPlanner:
             self._program,
             self.app.plan_number or UNSET,
         )
-
-    def _positions_of_former_topics(
-        self, previous: EpochRecord | None
-    ) -> tuple[dict[str, dict[int, tuple[int, int]]], dict[str, str]]:
-        """Where topics of earlier plans would go on, and their ids."""
-        kept = {} if previous is None else {t: r for t, r in previous.ranges.items() if t in self.app.former_topics}
-        ids = {topic: previous.topic_ids[topic] for topic in kept if topic in previous.topic_ids} if previous else {}
-        return {t: {number: (end, end) for number, (_, end) in parts.items()} for t, parts in kept.items()}, ids
 
     def publish_lag(self, record: EpochRecord) -> None:
         """Say how much the log holds beyond an epoch that takes its time."""

@@ -23,6 +23,9 @@ _LOG = logging.getLogger("hayase.runtime")
 
 SLOW_STEP_S = 1.0
 """A request that takes longer leaves its slot to the others that wait."""
+FIRST_STEP_S = 5.0
+"""The same for the first request of a topology in a process, which opens its program, states and markers: another
+process would need that time, too, and again for each topology that it takes along."""
 OWN_PROCESSES_MAX = 8
 """So many topologies have processes of their own at a time, counted once for each slot."""
 QUIET_S = 300.0
@@ -94,7 +97,7 @@ class PoolQueues:
         for queue in list(self):
             holder = queue.holder
             slow = holder.works_on() if holder is not None else None
-            if holder is None or slow is None or now - holder.began < SLOW_STEP_S:
+            if holder is None or slow is None or now - holder.began < patience_s(holder, slow):
                 self._want_process(queue)
             elif queue.application_id:
                 queue.slow_at = now
@@ -110,7 +113,7 @@ class PoolQueues:
         if not slow.releases and not slow.cancelled:
             _LOG.warning(
                 "an epoch of %s has kept slot %d for more than %g s while others waited: it goes on in a process of "
-                "its own", slow.application_id, queue.slot, SLOW_STEP_S,
+                "its own", slow.application_id, queue.slot, patience_s(holder, slow),
             )  # fmt: skip
             own = SlotQueue(queue.slot, threading.Condition(self._lock), slow.application_id)
             own.slow_at = self._monotonic()
@@ -155,3 +158,8 @@ class PoolQueues:
         if join.application_id:
             return self._own.get((join.application_id, join.slot))
         return self.slots[join.slot] if join.slot in range(len(self.slots)) else None
+
+
+def patience_s(holder: PoolWorker, work: Work) -> float:
+    """How long a process may be at a request while others wait."""
+    return SLOW_STEP_S if work.application_id in holder.opened else FIRST_STEP_S

@@ -277,7 +277,7 @@ class SharedPlanner:
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
         app = load_app_spec(blobs, options["digest"])
         log, watch = self._log(app.log)
-        return EpochPlanner(app, blobs, log, SystemClock(), control), watch
+        return EpochPlanner(app, blobs, log, SystemClock(), control, watch), watch
 
     def _log(self, config: LogConfig) -> tuple[Log, LogWatch]:
         key = repr(config)

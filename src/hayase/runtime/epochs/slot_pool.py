@@ -336,7 +336,9 @@ class SlotPool:
                 self._job_ends_at = min(self._job_ends_at, self._monotonic() + left_s)
             queue.task, queue.job, worker.served, queue.missing_since = worker, join.job, not works, None
             self._workers.append(worker)
-            queue.process = join.process
+            if queue.process != join.process:
+                queue.process, queue.opened = join.process, set()
+            worker.opened = queue.opened
             self._queues.notify()  # slots that are idle may be waiting for a later end of the job
             return queue
 
@@ -410,6 +412,9 @@ class SlotPool:
             if work in worker.at_work:  # else it was withdrawn: another process has it
                 worker.at_work.remove(work)
                 work.waiting.discard(id(worker))
+                worker.opened.add(work.application_id)
+                if work.releases:
+                    worker.opened.discard(work.application_id)
                 self._take_result(work, queue.slot, result)
 
     def _take_result(self, work: Work, slot: int, result: TopologyResult) -> None:

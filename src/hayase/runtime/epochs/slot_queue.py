@@ -70,6 +70,7 @@ class PoolWorker:
         own: releases, which each process has to carry out.
         detached: it is at something slow, and its queue is another process's meanwhile.
         served: it has had its turn, or is to have none.
+        opened: topologies of which it has completed a request, so that it keeps what it needs of them.
     """
 
     connection: Connection
@@ -83,6 +84,7 @@ class PoolWorker:
     own: deque[Work] = field(default_factory=deque)
     detached: bool = False
     served: bool = False
+    opened: set[str] = field(default_factory=set)
 
     def works_on(self) -> Work | None:
         """The one that it is at; `None` if that is several, or none."""
@@ -102,6 +104,7 @@ class SlotQueue:
         holder: the process that takes requests from it.
         task: Spark's task of the slot.
         process: of that task, or of the last one; empty: there was none, or it has died.
+        opened: see `PoolWorker`, of that process.
         job, attempts: of that task.
         missing_since: since when requests wait for a task that has died.
         spare_wanted_at: when a spare process was last asked for.
@@ -117,6 +120,7 @@ class SlotQueue:
     holder: PoolWorker | None = None
     task: PoolWorker | None = None
     process: str = ""
+    opened: set[str] = field(default_factory=set)
     job: int = -1
     attempts: int = 0
     missing_since: float | None = None

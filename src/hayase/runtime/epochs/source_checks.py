@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from hayase.core.config import OnRangeLost
 from hayase.core.errors import SourceRangeLostError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import Log
+from hayase.log.protocol import TopicInfo
 from hayase.runtime.epochs.start_offsets import Offsets
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import partitions_changed
@@ -26,11 +26,13 @@ _WAYS_OUT = (
 )
 
 
-def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | None) -> dict[str, str]:
+def check_topics(
+    infos: Mapping[str, TopicInfo], topics: Mapping[str, int], previous: EpochRecord | None
+) -> dict[str, str]:
     """The ids of the topics, which are still those that the epoch before read.
 
     Args:
-        log: where they are.
+        infos: the topics that are there.
         topics: names, and the partitions of the plan.
         previous: the epoch before.
 
@@ -38,7 +40,6 @@ def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | No
         SourceRangeLostError: SOURCE_RANGE_LOST: a topic is gone, or another one with the same name.
         TopologyError: PARTITIONS_CHANGED.
     """
-    infos = log.describe(list(topics))
     for topic, count in topics.items():
         info = infos.get(topic)
         if info is None:
@@ -64,7 +65,7 @@ class RangeCheck:
     """Compares where an epoch is to begin with what the log holds, before the epoch record fixes it.
 
     Args:
-        log: the log.
+        start_offsets: where partitions begin in the log.
         on_lost: `fail`, or `reset`: go on where `first_offsets` says.
         first_offsets: where partitions without a position begin.
         monotonic: the clock for intervals, in seconds.
@@ -74,14 +75,14 @@ class RangeCheck:
 
     def __init__(
         self,
-        log: Log,
+        start_offsets: Callable[[Sequence[TopicPartition]], Offsets],
         on_lost: OnRangeLost,
         first_offsets: Callable[[Sequence[TopicPartition]], Offsets],
         monotonic: Callable[[], float],
         internal: Container[str] = frozenset(),
     ) -> None:
         self._internal = internal
-        self._log = log
+        self._start_offsets = start_offsets
         self._on_lost = on_lost
         self._first_offsets = first_offsets
         self._monotonic = monotonic
@@ -98,7 +99,7 @@ class RangeCheck:
         lost = {p: _beyond(start, ends[p]) for p, start in starts.items() if ends[p] < start}
         now = self._monotonic()
         if self._checked_s is None or now - self._checked_s >= _CHECKED_EVERY_S:
-            first = self._log.start_offsets([p for p in starts if p not in lost])
+            first = self._start_offsets([p for p in starts if p not in lost])
             lost |= {p: _before(starts[p], offset) for p, offset in first.items() if starts[p] < offset}
             self._checked_s = now
         if not lost:
@@ -144,7 +145,7 @@ class RangeCheck:
             for partition, between in partitions.items()
             if between[1] > between[0]
         }
-        first = self._log.start_offsets(list(ranges))
+        first = self._start_offsets(list(ranges))
         lost = {p: _before(start, first[p]) for p, (start, _) in ranges.items() if start < first[p]}
         self._refuse(lost)
         gone = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -154,6 +154,17 @@ class StartOffsets:
         """Where they did when their topic was first seen, else where they do now."""
         kept = recorded_offsets(self._blobs, self._log, new) if self._move else {}
         return kept | self.first([partition for partition in new if partition not in kept])
+
+
+def former_positions(
+    previous: EpochRecord | None, former_topics: Container[str]
+) -> tuple[dict[str, dict[int, tuple[int, int]]], dict[str, str]]:
+    """Where topics of earlier plans would go on, as empty ranges, and the topics' ids."""
+    if previous is None:
+        return {}, {}
+    kept = {topic: ranges for topic, ranges in previous.ranges.items() if topic in former_topics}
+    ids = {topic: previous.topic_ids[topic] for topic in kept if topic in previous.topic_ids}
+    return {t: {number: (end, end) for number, (_, end) in parts.items()} for t, parts in kept.items()}, ids
 
 
 def recorded_offsets(blobs: BlobStore, log: Log, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
