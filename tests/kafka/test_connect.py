@@ -18,6 +18,8 @@ from tests.unit.connect.slot_worker import SlotWorker, wait
 
 from hayase.connect.generations import SupersededError
 from hayase.connect.worker import ConnectWorker
+from hayase.connect.worker_lease import WorkerLease
+from hayase.core.errors import LeaseHeldError
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
 from hayase.testing.connect import ConnectorTestDriver
@@ -110,6 +112,16 @@ def test_a_worker_runs_connectors_of_both_kinds_and_goes_on_after_a_restart(
     with ConnectWorker(log, props) as running:
         assert wait_for(60) == [f"line {number}" for number in range(60)], running.herder.status(f"out-{name}")
         assert running.herder.topics(f"in-{name}") == {f"in-{name}": {"topics": [f"lines-{name}"]}}
+
+
+def test_a_second_worker_of_a_group_is_refused_until_the_first_one_stops(log: Log, worker: dict[str, str]) -> None:
+    group = worker["group.id"]
+    with WorkerLease(log, group, lambda: None, beat_s=3600) as first:
+        with pytest.raises(LeaseHeldError, match=f"pid {os.getpid()} on"), WorkerLease(log, group, lambda: None):
+            pass
+        assert first.renew()
+    with WorkerLease(log, group, lambda: None, beat_s=3600) as second:
+        assert second.renew()
 
 
 @pytest.mark.slow

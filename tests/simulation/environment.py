@@ -26,6 +26,7 @@ from hayase.runtime.epochs import epoch_completion, epoch_input, planner, record
 from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.worker import worker
+from hayase.state import lease_holder
 from hayase.state.changelog import changelog
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
@@ -61,10 +62,10 @@ def simulated(
     def born(pid: int) -> float | None:
         return next((1.0 for each in sim.processes if each.pid == pid and each.alive), None)
 
-    def holder(*_: object) -> blob_lease.Holder:
+    def holder(*_: object) -> lease_holder.Holder:
         process = sim.process
         assert process is not None
-        return blob_lease.Holder(uuid.uuid4().hex, current_machine(), process.name, process.pid, 1.0)
+        return lease_holder.Holder(uuid.uuid4().hex, current_machine(), process.name, process.pid, 1.0)
 
     real_lease = blob_lease.BlobLease.__init__
     # Quicker than the real ones, so that more happens in a short life.
@@ -123,8 +124,8 @@ def simulated(
         mock.patch.object(failpoints, "listener", reached),
         in_place_of_s3(store.client),
         mock.patch.object(lmdb_env, "_transaction", transaction),
-        mock.patch.object(blob_lease, "_machine", current_machine),
-        mock.patch.object(blob_lease, "_born", born),
+        mock.patch.object(lease_holder, "machine", current_machine),
+        mock.patch.object(lease_holder, "born", born),
         mock.patch.object(blob_lease, "threading", threads),
         mock.patch.object(blob_lease.BlobLease, "__init__", lease),
         *(mock.patch.object(module, "time", clock) for module in (planner, epoch_input, epoch_completion)),

@@ -21,6 +21,8 @@ from hayase.log.config import log_config
 
 if TYPE_CHECKING:
     from hayase.connect.slots.pool import ConnectorSlotPool
+    from hayase.connect.worker_lease import WorkerLease
+    from hayase.log.protocol import LogConfig
 
 _LOG_KEYS = ("log.dir", "bootstrap.servers", "log.level", "log.format", "state.dir")
 _SPARK = "spark."
@@ -99,6 +101,7 @@ def connect(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     with ExitStack() as stack:
+        lease = _lease(stack, log, props, ended)
         host = _spark_slots(stack, spark, of_log, props, slots)
         worker = stack.enter_context(ConnectWorker(log, props, host=host))
         for file in files or ():
@@ -107,6 +110,20 @@ def connect(
         where = "" if host is None else f" in {host.size} slots of Spark"
         typer.echo(f"connectors run{where}; REST at {', '.join(worker.urls)} (Ctrl-C stops)", err=True)
         ended.wait()
+        lost = lease.lost
+    if lost is not None:
+        raise lost
+
+
+def _lease(stack: ExitStack, log: LogConfig, props: Mapping[str, str], ended: threading.Event) -> WorkerLease:
+    """The lease of the group, until the stack is left; sets the event if another worker takes over."""
+    from hayase.connect.config.worker_config import WorkerConfig
+    from hayase.connect.worker_lease import WorkerLease
+    from hayase.log.open import open_log
+
+    opened = open_log(log)
+    stack.callback(opened.close)
+    return stack.enter_context(WorkerLease(opened, WorkerConfig(props).group, ended.set))
 
 
 def _spark_settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -9,11 +10,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hayase.cli.main import run_cli
 from hayase.connect.worker import ConnectWorker
-from hayase.log.protocol import LogConfig
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, Marker
+from hayase.state.lease_holder import Holder
 
 pytestmark = pytest.mark.long
 
@@ -100,6 +104,38 @@ def test_the_command_connect_runs_connectors_until_it_is_told_to_stop(tmp_path: 
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
         assert process.wait(60) == 0
+
+
+@contextlib.contextmanager
+def running_worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "hayase", "connect", "--listen", "http://127.0.0.1:0", "--log-dir", str(folder)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("REST at" in line for line in process.stderr)
+        yield process
+        process.send_signal(signal.SIGTERM)
+
+
+def test_a_second_worker_of_the_same_group_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running_worker(tmp_path / "log") as first:
+        assert run_cli(["connect", "--listen", "http://127.0.0.1:0", "--log-dir", str(tmp_path / "log")]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"(pid {first.pid} on" in line
+        assert "[LEASE_HELD]" in line
+
+
+def test_a_worker_whose_group_another_one_has_taken_over_ends_and_says_so(tmp_path: Path) -> None:
+    with running_worker(tmp_path / "log") as process:
+        log = open_log(LogConfig("embedded", str(tmp_path / "log")))
+        held = log.markers("connect-cluster")["worker"]
+        digest = msgspec.json.encode(Holder("theirs", "another machine", "far", 1, 1.0)).decode()
+        log.writer().publish_epoch("connect-cluster", "worker", Marker(held.checkpoint_id, held.epoch + 9, digest), [])
+        log.close()
+        assert process.wait(60) == 1
+        assert process.stderr is not None
+        assert "pid 1 on far" in process.stderr.read()
 
 
 def test_a_snapshot_is_asked_for_by_a_signal(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:

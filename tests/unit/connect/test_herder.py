@@ -45,7 +45,9 @@ def lines(file: Path) -> dict[str, str]:
     return {"name": "lines", "connector.class": "FileStreamSource", "file": str(file), "topic": "lines"}
 
 
-def test_of_two_workers_with_the_same_connector_one_publishes_and_nothing_comes_twice(log: Log, tmp_path: Path) -> None:
+def test_of_two_workers_with_the_same_connector_one_publishes_and_nothing_comes_twice(
+    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\n")
     first = herder(log, "a")
@@ -64,6 +66,8 @@ def test_of_two_workers_with_the_same_connector_one_publishes_and_nothing_comes_
     second.close()
     values = [value for batch in log.reader().fetch(where, 0, 3) for value in batch.values]
     assert values == [b"one", b"two", b"three"]
+    (said,) = [record for record in caplog.records if "SUPERSEDED" in record.getMessage()]
+    assert said.exc_info in (None, False)  # one line, no stack trace
 
 
 def test_a_task_that_failed_is_restarted_by_a_request_and_by_a_new_configuration(log: Log, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from hayase.core.errors import LeaseHeldError, StorageError
-from hayase.runtime.driver.blob_lease import BlobLease, Holder, blob_lease_holder
+from hayase.runtime.driver.blob_lease import BlobLease, blob_lease_holder
+from hayase.state.lease_holder import Holder
 from hayase.storage.posix_blobs import PosixBlobs
 
 HOLD = """

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from hayase.connect.contracts import SinkPartition
-from hayase.connect.exceptions import RetriableError
+from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.herder.states import State
 from hayase.connect.herder.task_loops import StartedTask
 from hayase.connect.sink_loop import SinkTaskLoop
@@ -132,7 +132,8 @@ class TaskThread:
                 _LOG.warning("%s ended with an error while it was stopped: %s", self._thread.name, error)
                 self._change(State.STOPPED)
             else:
-                _LOG.exception("%s failed", self._thread.name)
+                superseded = isinstance(error, ConnectError) and error.condition == "SUPERSEDED"
+                _LOG.error("%s failed: %s", self._thread.name, error, exc_info=not superseded)
                 self._change(State.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._close()

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 import msgspec
-import psutil
 
 from hayase.core.errors import HayaseError, LeaseHeldError
-from hayase.state.environment.crash_marker import current_boot_id
+from hayase.state.lease_holder import Holder, is_gone, this_process
 from hayase.storage.blobs import BlobStore
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -28,31 +23,6 @@ PATIENCE_S = 20.0
 """How long a holder on another machine must be silent before it is taken for dead."""
 _LOOK_S = 0.5
 _FOLDER = "lease/"
-_PROC = Path("/proc")
-_START_TICKS = 19  # of the fields of `/proc/PID/stat` behind the name: `starttime` in proc_pid_stat(5)
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """The holder of the lease.
-
-    Attributes:
-        token: another one for every time that it is taken.
-        machine: boot and process namespace: where the process id means something.
-        host: for people.
-        pid: of the process.
-        born: when the process was started, by a clock that is never set: process ids come again.
-        released: it was given back.
-    """
-
-    token: str
-    machine: str
-    host: str
-    pid: int
-    born: float
-    released: bool = False
-
-    def __str__(self) -> str:
-        return f"pid {self.pid} on {self.host}"
 
 
 class _Beat(NamedTuple):
@@ -70,7 +40,7 @@ def blob_lease_holder(blobs: BlobStore) -> str | None:
     A dead holder on another machine still counts.
     """
     _, holder = _last_beat(blobs)
-    return None if holder is None or holder.released or _is_gone(holder) else str(holder)
+    return None if holder is None or holder.released or is_gone(holder) else str(holder)
 
 
 class BlobLease:
@@ -109,7 +79,7 @@ class BlobLease:
         self._patience_s = patience_s
         self._monotonic = monotonic
         self._sleep = sleep
-        self._me = Holder(uuid.uuid4().hex, _machine(), socket.gethostname(), os.getpid(), _born(os.getpid()) or 0.0)
+        self._me = this_process()
         self._held: _Beat | None = None
         self._lost: LeaseHeldError | None = None
         self._forget = False
@@ -176,7 +146,7 @@ class BlobLease:
             last, holder = _last_beat(self._blobs)
             if last is None:
                 return 1
-            if holder is not None and (holder.released or _is_gone(holder)):
+            if holder is not None and (holder.released or is_gone(holder)):
                 return last.term + 1
             if holder is not None and (holder.machine == self._me.machine or seen not in (None, last)):
                 raise self._refused(holder)
@@ -241,30 +211,3 @@ def _last_beat(blobs: BlobStore) -> tuple[_Beat | None, Holder | None]:
     term, _, beat = names[-1].removeprefix(_FOLDER).partition("-")
     data = blobs.get(names[-1])
     return _Beat(int(term), int(beat)), None if data is None else msgspec.json.decode(data, type=Holder)
-
-
-def _is_gone(holder: Holder) -> bool:
-    return holder.machine == _machine() and _born(holder.pid) != holder.born
-
-
-def _machine() -> str:
-    """Where a process id means something."""
-    try:
-        namespace = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        namespace = ""
-    return f"{current_boot_id()} {namespace}"
-
-
-def _born(pid: int) -> float | None:
-    """When the process was started; `None` if there is none."""
-    if _PROC.exists():
-        try:
-            # psutil adds the time of the boot, which is another one after the machine's clock was set.
-            return float((_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[_START_TICKS])
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-    try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return None
