@@ -30,6 +30,12 @@ class Jvm:
     def __init__(self) -> None:
         self._gateway: Any = SparkContext._gateway
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id; `None` if this process has not started it."""
+        process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
+        return None if process is None else process.pid
+
     def end(self, *, wait: bool = False) -> str | None:
         """How it ended, e.g. `killed by SIGKILL`; `None` as long as it runs.
 

@@ -36,6 +36,7 @@ from hayase.runtime.driver.master import (
     is_cluster,
     known_settings,
 )
+from hayase.runtime.driver.source_processes import end_source_processes
 from hayase.runtime.source import EpochSource
 from hayase.runtime.worker.jvm_gateway import folder_of_jvm, launch_jvm
 
@@ -185,6 +186,8 @@ class SessionUse:
             if use.uses == 0 and use is SessionUse._shared:
                 SessionUse._shared = None
             if use.uses == 0 and use.ours and self._jvm.end() is None:
+                if self._jvm.pid is not None:
+                    end_source_processes(self._jvm.pid)
                 try:
                     self.session.stop()
                 except LOST as error:
