@@ -671,19 +671,20 @@ def test_a_topology_that_was_not_slow_lately_needs_no_process_of_its_own(
     assert pool.own_slots("slow") == frozenset()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_a_job_goes_on_while_a_task_is_at_something_slow_and_ends_when_it_is_back(
     pool: SlotPool, gate: threading.Event
 ) -> None:
     source = Source(pool)
-    pool.begin_job(1, 0.6)
+    pool.begin_job(1, 3)
     task, neighbour = Task(pool, 0, 1, slow_until(gate)), Task(pool, 1, 1)
     slow = work("slow", 0)
     in_thread(pool, slow)
     time.sleep(0.05)
     in_thread(pool, work("other", 0))
     spare = Spare(pool, source.order())
-    time.sleep(1.0)
+    time.sleep(3.2)
     late, here = work("late", 1), work("here", 0)
     in_thread(pool, late)
     in_thread(pool, here)
