@@ -78,6 +78,38 @@ def test_a_folder_that_is_gone_or_removed_from_the_watch_is_no_error(
     assert not gone.is_set()
 
 
+def test_a_callback_that_fails_is_called_again_and_holds_up_no_other(
+    watch: FolderWatch, folders: tuple[Path, Path]
+) -> None:
+    calls: list[None] = []
+
+    def fails_once() -> None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise OSError("the disk does not answer")
+
+    threading.Event().wait(NO_WAIT_S)  # so that each folder is looked at once
+    watch.add(folders[0], fails_once)
+    watched(watch, folders[1])
+    assert len(calls) == 2
+
+
+def test_a_folder_that_is_watched_anew_while_it_is_looked_at_has_its_new_callback(folders: tuple[Path, Path]) -> None:
+    watch = FolderWatch(60.0)
+    mine = threading.Event()
+
+    def watch_anew() -> None:
+        watch.remove(folders[1])
+        watch.add(folders[1], mine.set)
+
+    watch.add(folders[0], watch_anew)
+    watch.add(folders[1], lambda: None)
+    watch.look()
+    watch.look()
+    assert mine.is_set()
+    watch.close()
+
+
 def test_the_planner_is_told_of_a_request_that_comes_and_goes_but_not_of_what_it_publishes_itself(
     folders: tuple[Path, Path],
 ) -> None:

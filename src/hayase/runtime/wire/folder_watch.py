@@ -29,6 +29,7 @@ class FolderWatch:
         self._poll_s = poll_s
         self._lock = threading.Lock()
         self._watched: dict[Path, tuple[Callable[[], None], int]] = {}
+        self._failed: set[Path] = set()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hayase-folders", daemon=True)
         self._thread.start()
@@ -51,23 +52,36 @@ class FolderWatch:
     def look(self) -> None:
         """Look at all folders once."""
         with self._lock:
-            watched = list(self._watched.items())
-        for folder, (changed, seen_ns) in watched:
+            folders = list(self._watched)
+        for folder in folders:
             try:
-                changed_ns = folder.stat().st_mtime_ns
-            except FileNotFoundError:  # the run has ended
-                continue
-            if changed_ns == seen_ns:
-                continue
-            settled = time.time_ns() - changed_ns > _TICK_NS
-            with self._lock:
-                if folder in self._watched:
-                    self._watched[folder] = changed, changed_ns if settled else 0
-            changed()
+                self._look_at(folder)
+            except Exception:  # of this one alone; the next look may fare better
+                if folder not in self._failed:
+                    _LOG.exception("%s could not be looked at", folder)
+                self._failed.add(folder)
+                self._note_seen(folder, 0)
+            else:
+                self._failed.discard(folder)
+
+    def _look_at(self, folder: Path) -> None:
+        try:
+            changed_ns = folder.stat().st_mtime_ns
+        except FileNotFoundError:  # the run has ended
+            return
+        settled = time.time_ns() - changed_ns > _TICK_NS
+        with self._lock:
+            changed, seen_ns = self._watched.get(folder, (None, 0))
+        if changed is None or changed_ns == seen_ns:
+            return
+        self._note_seen(folder, changed_ns if settled else 0)
+        changed()
+
+    def _note_seen(self, folder: Path, changed_ns: int) -> None:
+        with self._lock:
+            if folder in self._watched:  # perhaps with another callback by now
+                self._watched[folder] = self._watched[folder][0], changed_ns
 
     def _run(self) -> None:
         while not self._stopped.wait(self._poll_s):
-            try:
-                self.look()
-            except Exception:  # the next look may fare better
-                _LOG.exception("the folders of topologies could not be looked at")
+            self.look()
