@@ -409,12 +409,12 @@ class SlotPool:
 
     def _complete(self, queue: SlotQueue, worker: PoolWorker, work: Work, result: TopologyResult) -> None:
         with self._lock:
+            worker.opened.discard(work.application_id)
             if work in worker.at_work:  # else it was withdrawn: another process has it
                 worker.at_work.remove(work)
                 work.waiting.discard(id(worker))
-                worker.opened.add(work.application_id)
-                if work.releases:
-                    worker.opened.discard(work.application_id)
+                if not work.releases and not result.error:
+                    worker.opened.add(work.application_id)
                 self._take_result(work, queue.slot, result)
 
     def _take_result(self, work: Work, slot: int, result: TopologyResult) -> None:
