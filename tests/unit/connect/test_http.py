@@ -134,6 +134,23 @@ def test_a_body_that_no_converter_can_write_is_refused_and_the_task_goes_on(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'"' + b"x" * ((1 << 20) - 2) + b'"',
+        b"[" + b"1e15," * 100_000 + b"0]",  # longer as it is written to the topic
+        b'{"id": "' + b"x" * 600_000 + b'"}',  # as the key, too
+    ],
+    ids=["as large as a message", "numbers that grow", "a large key"],
+)
+def test_a_body_whose_record_the_topic_would_refuse_is_refused_and_the_task_goes_on(log: Log, body: bytes) -> None:
+    with Webhook(log, key_field="id", answer_timeout_ms="3000") as hook:
+        assert httpx2.post(hook.url, content=body, timeout=30).status_code == 413
+        assert httpx2.post(hook.url, json={"id": 1}, timeout=30).status_code == 200
+        assert hook.values() == [{"id": 1}]
+
+
+@pytest.mark.long
 def test_requests_that_do_not_fit_in_the_queue_are_turned_away(log: Log) -> None:
     hook = Webhook(log, queue_max="1", answer_timeout_ms="300")  # nothing polls
     first = threading.Thread(target=httpx2.post, args=(hook.url,), kwargs={"json": 1})

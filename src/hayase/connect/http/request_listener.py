@@ -76,7 +76,9 @@ def define_listener(definition: ConfigDef, signed: str = "the timestamp, a dot a
             "How many requests wait for their answers; a further one is answered 429.",
         )
         .define(
-            "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
+            "body.max.bytes", ConfigType.INT, 900_000, at_least(1), Importance.LOW,
+            "The largest body, and the largest record; else 413. A record that the topic refuses ends the task: with "
+            "headers, it has to fit into max.message.bytes.",
         )
     )  # fmt: skip
 
