@@ -50,6 +50,8 @@ class Payments:
     def ask(self, kind: str, command_id: str, body: bytes = b"{}", **more: str) -> Reply:
         event = {"Ce-Subject": "gr%C3%BCn", "ce-type": kind, "ce-id": command_id}
         headers = {**event, **{f"ce-{name}": value for name, value in more.items()}}
+        if "ce-subject" in headers:
+            del headers["Ce-Subject"]
         with self.connection.transaction():
             return self.inbox.answer(self.connection, headers, body, self._decide)
 
@@ -79,6 +81,39 @@ def test_a_repeat_gets_the_reply_that_is_kept_and_records_nothing(payments: Paym
     assert payments.decided == 2
     reply = ("payment-replies", "Reply")
     assert payments.sent() == [("payment-events", "Captured", "c1"), (*reply, "c1"), (*reply, "c1"), (*reply, "c2")]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"command_id": "a%00b"},
+        {"command_id": "c1", "undoes": "a%00b"},
+        {"command_id": "c1", "correlationid": "a%00b"},
+        {"command_id": "c" * 1_001},
+        {"command_id": "c1", "undoes": "%C3%BC" * 501},
+        {"command_id": "c1", "subject": "o" * 256},
+    ],
+)
+def test_a_command_whose_ids_postgresql_cannot_keep_is_refused_in_words(
+    payments: Payments, given: dict[str, str]
+) -> None:
+    with pytest.raises(SerializationError) as raised:
+        payments.ask("Charge", given.pop("command_id"), b'{"cents":5}', **given)
+    assert raised.value.condition == "NOT_A_COMMAND"
+    assert payments.decided == 0 and payments.sent() == []
+
+
+def test_the_longest_ids_that_are_taken_are_kept(payments: Payments) -> None:
+    for _ in range(2):
+        undo = payments.ask("Refund", "c" * 1_000, undoes="%C3%BC" * 500, subject="%F0%9F%9B%92" * 255)
+        assert undo.status == "accepted"
+    assert payments.decided == 1
+
+
+def test_a_reply_says_which_request_it_answers_so_that_another_one_of_that_id_is_told_apart(payments: Payments) -> None:
+    first = payments.ask("Charge", "c1", b'{"cents":5}', requestdigest="five")
+    again = payments.ask("Charge", "c1", b'{"cents":7}', requestdigest="seven")
+    assert (first.request_digest, again) == ("five", first)
 
 
 def test_an_undo_of_nothing_succeeds_and_closes_its_action(payments: Payments) -> None:

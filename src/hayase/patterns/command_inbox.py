@@ -20,6 +20,8 @@ from hayase.patterns.undone_commands import UNDONE, refusal_of_undone
 
 _TABLE = "command_inbox"
 _BODY_MAX_BYTES = 900_000
+_AGGREGATE_ID_MAX, _COMMAND_ID_MAX_BYTES = 255, 1_000
+"""What a column of the outbox holds, and what fits into the table's primary key, whose rows are 2.7 KB at most."""
 
 Decide = Callable[[C], Sequence[object] | Rejected | None]
 """Changes the tables of the service, and gives the events that happened: none if there was nothing to do."""
@@ -68,7 +70,8 @@ class CommandInbox(Generic[C]):
 
         Raises:
             ConfigError: `NO_TRANSACTION`: the connection commits each statement by itself.
-            SerializationError: `NOT_A_COMMAND`: the headers do not say for whom it is, its id or its type.
+            SerializationError: `NOT_A_COMMAND`: the headers do not say for whom it is, its id or its type, or say it
+                in a way that PostgreSQL cannot keep. The same request is refused again, so answer it with 400.
         """
         check_transaction(connection)
         envelope = _envelope(headers)
@@ -94,6 +97,7 @@ class CommandInbox(Generic[C]):
             aggregate_id=envelope.aggregate_id,
             command_id=envelope.command_id,
             command_type=envelope.type,
+            request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
         )
         undone = self._kept(connection, envelope, envelope.undoes) if envelope.undoes else None
         if undone is not None and undone.code == UNDONE:
@@ -152,6 +156,19 @@ def _envelope(headers: Mapping[str, str]) -> Envelope:
             f"the request has no {', '.join(missing)}; a command is a CloudEvent in binary mode, as HttpSink sends it "
             "with cloudevents=true",
         )
+    _check_kept(attributes)
     check_aggregate_id(attributes[cloud_events.SUBJECT])
     subject, command_id = attributes[cloud_events.SUBJECT], attributes[cloud_events.ID]
     return Envelope(subject, command_id, attributes[cloud_events.TYPE], attributes, -1)
+
+
+def _check_kept(attributes: Mapping[str, str]) -> None:
+    """Refuse what PostgreSQL cannot keep, before anything is done: a sender would repeat it without end."""
+    nul = sorted(f"ce-{name}" for name, value in attributes.items() if "\0" in value)
+    if nul:
+        raise SerializationError("NOT_A_COMMAND", f"{', '.join(nul)} has a NUL in it, which PostgreSQL cannot keep")
+    if len(attributes[cloud_events.SUBJECT]) > _AGGREGATE_ID_MAX:
+        raise SerializationError("NOT_A_COMMAND", f"ce-subject has more than {_AGGREGATE_ID_MAX} characters")
+    for name in (cloud_events.ID, cloud_events.UNDOES):
+        if len(attributes.get(name, "").encode()) > _COMMAND_ID_MAX_BYTES:
+            raise SerializationError("NOT_A_COMMAND", f"ce-{name} has more than {_COMMAND_ID_MAX_BYTES} bytes in UTF-8")

@@ -100,7 +100,8 @@ def test_a_request_without_a_right_signature_is_refused(log: Log) -> None:
         right = {"X-Signature": sign, "X-Timestamp": now}
         assert httpx2.post(hook.url, content=body, headers=right).status_code == 200
         assert httpx2.post(hook.url, content=b'{"id":8}', headers=right).status_code == 401
-        assert httpx2.post(hook.url, content=body, headers={**right, "X-Timestamp": "1"}).status_code == 401
+        for stamp in ("1", "9" * 400, "9" * 5_000):  # the last ones are no number of Python's, or of the machine's
+            assert httpx2.post(hook.url, content=body, headers={**right, "X-Timestamp": stamp}).status_code == 401
         assert httpx2.post(hook.url, content=body).status_code == 401
         assert hook.values() == [{"id": 7}]
 
@@ -130,6 +131,23 @@ def test_a_body_that_no_converter_can_write_is_refused_and_the_task_goes_on(
         assert answer.status_code == 400 and message in answer.json()["message"]
         assert httpx2.post(hook.url, content=b'{"name": "\\ud83d\\ude00"}', timeout=30).status_code == 200
         assert hook.values() == [{"name": "\U0001f600"}]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'"' + b"x" * ((1 << 20) - 2) + b'"',
+        b"[" + b"1e15," * 100_000 + b"0]",  # longer as it is written to the topic
+        b'{"id": "' + b"x" * 600_000 + b'"}',  # as the key, too
+    ],
+    ids=["as large as a message", "numbers that grow", "a large key"],
+)
+def test_a_body_whose_record_the_topic_would_refuse_is_refused_and_the_task_goes_on(log: Log, body: bytes) -> None:
+    with Webhook(log, key_field="id", answer_timeout_ms="3000") as hook:
+        assert httpx2.post(hook.url, content=body, timeout=30).status_code == 413
+        assert httpx2.post(hook.url, json={"id": 1}, timeout=30).status_code == 200
+        assert hook.values() == [{"id": 1}]
 
 
 @pytest.mark.long

@@ -23,6 +23,8 @@ from hayase.core.asgi_thread import AsgiThread
 
 Handler = Callable[[Request, bytes], Awaitable[Response]]
 """Answers a request whose body and signature are in order."""
+_STAMP_DIGITS_MAX = 12
+"""Of a time in seconds; a longer number may be none of Python's."""
 SignedContent = Callable[[Request, str, str, bytes], bytes]
 """What the signature covers: of a request, its path behind that of the connector, the timestamp, and the body."""
 
@@ -74,7 +76,9 @@ def define_listener(definition: ConfigDef, signed: str = "the timestamp, a dot a
             "How many requests wait for their answers; a further one is answered 429.",
         )
         .define(
-            "body.max.bytes", ConfigType.INT, 1 << 20, at_least(1), Importance.LOW, "The largest body; else 413.",
+            "body.max.bytes", ConfigType.INT, 900_000, at_least(1), Importance.LOW,
+            "The largest body, and the largest record; else 413. A record that the topic refuses ends the task: with "
+            "headers, it has to fit into max.message.bytes.",
         )
     )  # fmt: skip
 
@@ -142,7 +146,8 @@ class RequestListener:
         path = request.scope["path"].removeprefix(self._config.string("webhook.path").rstrip("/")) or "/"
         expected = hmac.new(secret.encode(), self._signed(request, path, stamp, body), hashlib.sha256).hexdigest()
         tolerance_s = self._config.int("hmac.tolerance.ms") / 1000
-        fresh = stamp.isdecimal() and abs(time.time() - int(stamp)) <= tolerance_s
+        is_time = stamp.isdecimal() and len(stamp) <= _STAMP_DIGITS_MAX
+        fresh = is_time and abs(time.time() - int(stamp)) <= tolerance_s
         return fresh and hmac.compare_digest(given.encode(), expected.encode())
 
 

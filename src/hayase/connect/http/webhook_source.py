@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -112,6 +113,8 @@ class WebhookSourceTask(RequestTask):
             value = json_of(body)
         except ValueError as error:
             return self.listener.refused(400, str(error))
+        if len(msgspec.json.encode((self._key_of(value), value))) > self._config.int("body.max.bytes"):
+            return self.listener.refused(413, "the key and value of the record are too large")
         name = self._name_of(request.headers)
         with self._lock:
             if name is not None and name in self._known:
@@ -132,6 +135,9 @@ class WebhookSourceTask(RequestTask):
         except (TimeoutError, asyncio.CancelledError):
             return refusal(503, "the record is not durable yet; repeat the request with the same name")
         return JSONResponse({"status": "accepted"})
+
+    def _key_of(self, body: object) -> object:
+        return body.get(self._key) if self._key is not None and isinstance(body, dict) else None
 
     def _name_of(self, headers: Headers) -> str | None:
         named = headers.get(self._config.string("idempotency.header"))
@@ -164,15 +170,13 @@ class WebhookSourceTask(RequestTask):
 
     def _record(self, waiting: _Waiting, now_ms: int) -> SourceRecord:
         self._count += 1
-        body = waiting.body
-        key = body.get(self._key) if self._key is not None and isinstance(body, dict) else None
         headers = [ConnectHeader(name, value, STRING_SCHEMA) for name, value in waiting.headers if _kept(name)]
         return SourceRecord(
             source_partition={"webhook": self.context.connector},
             source_offset={"received": self._count},
             topic=self._topic,
-            key=key,
-            value=body,
+            key=self._key_of(waiting.body),
+            value=waiting.body,
             timestamp_ms=now_ms,
             headers=tuple(headers),
         )
