@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from hayase.core.errors import CheckpointError, LogError, ProductionError
 from hayase.core.records import TopicPartition
 from hayase.log.assignments import LARGE_EPOCH_RECORDS, Assignments, Place
+from hayase.log.kafka import slot_writer
 from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.slot_ids import Owner, SlotIds
 from hayase.log.kafka.slot_writer import SlotStep, SlotWriter
@@ -155,17 +156,18 @@ def test_a_second_process_that_takes_the_id_again_and_again_is_warned_of(
 ) -> None:
     a, b = runtime.apps
     writer, second = runtime.writer(), runtime.writer()
-    for epoch in range(3):
+    often = slot_writer._LOST_OFTEN
+    for epoch in range(often):
         assert writer.publish([runtime.step(a, epoch)]) == [True]
         assert second.publish([runtime.step(b, epoch)]) == [True]
     assert "a second runtime" not in caplog.text
     runtime.place(a)
-    assert writer.publish([runtime.step(a, 3)]) == [True]
+    assert writer.publish([runtime.step(a, often)]) == [True]
     assert "a second runtime" not in caplog.text, "an assignment that has changed takes ids, too"
-    assert second.publish([runtime.step(b, 3)]) == [True]
-    assert writer.publish([runtime.step(a, 4)]) == [True]
+    assert second.publish([runtime.step(b, often)]) == [True]
+    assert writer.publish([runtime.step(a, often + 1)]) == [True]
     assert "a second runtime with this application.id seems to run" in caplog.text
-    assert runtime.written() == [a.encode(), b.encode()] * 4 + [a.encode()]
+    assert runtime.written() == [a.encode(), b.encode()] * (often + 1) + [a.encode()]
     writer.close()
     second.close()
 

@@ -37,10 +37,11 @@ _FIRST_BACKOFF_S = 0.05
 _BACKOFF_FACTOR = 3
 _TRANSACTION_MAX_S = 900.0
 _MORE_TIME = 4
-_LOST_OFTEN = 3
+_LOST_OFTEN = 10
 _LOST_WITHIN_S = 60.0
 """An id that is lost so often within this time, by one and the same assignment, is not lost to a process that took this
-one's place: these come with Spark jobs, one each."""
+one's place: these come with Spark jobs, one each, and a spare process takes the id two or three times before a slow
+epoch has one to itself."""
 
 
 class SlotStep(NamedTuple):
