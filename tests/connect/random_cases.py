@@ -296,6 +296,45 @@ def _new_state(chance: Chance) -> Config:
     return config
 
 
+_DROPPED = {
+    "type": "struct", "optional": True, "name": "shop.public.users.Value",
+    "fields": [
+        {"type": "int32", "optional": False, "field": "id"}, {"type": "string", "optional": True, "field": "name"},
+        {"type": "string", "optional": True, "field": "note", "default": "none"},
+    ],
+}  # fmt: skip
+_DROPPED_ENVELOPE = {
+    **_ENVELOPE,
+    "fields": [{**_DROPPED, "field": name} for name in ("before", "after")] + _ENVELOPE["fields"][2:],  # type: ignore[operator]
+}
+_DROPPED_KEY = {**_ID, "fields": [*_ID["fields"], {"type": "string", "optional": True, "field": "name"}]}  # type: ignore[misc]
+
+
+def _dropping(chance: Chance) -> Config:
+    config = {**_new_state(chance), "drop.fields.header.name": "dropped"}
+    config.pop("route.by.field", None)
+    for name in ("drop.fields.from.key", "drop.fields.keep.schema.compatible"):
+        if chance.random() < 0.7:
+            config[name] = chance.choice(("true", "false"))
+    return config
+
+
+def _dropping_event(chance: Chance) -> dict[str, Any]:
+    """An event with a header that names fields of its row, of its key, and such as the transform adds."""
+    event = _event(chance)
+    if event["value"] is not None:
+        row = {"id": 1, "name": chance.choice((None, "Ada")), "note": chance.choice((None, "new"))}
+        payload = event["value"]["payload"]
+        payload |= {part: row for part in ("before", "after") if payload[part] is not None}
+        event["value"] = {"schema": _DROPPED_ENVELOPE, "payload": payload}
+    names = chance.sample(("id", "name", "note", "__op", "__deleted", "other"), chance.randrange(4))
+    texts = {"type": "array", "items": {"type": "string", "optional": False}, "optional": True}
+    header = {"schema": texts, "payload": chance.choice((names, names, names, None))}
+    if chance.random() < 0.9:
+        event["headers"].append(["dropped", header])
+    return {**event, "key": {"schema": _DROPPED_KEY, "payload": {"id": 1, "name": chance.choice((None, "Ada"))}}}
+
+
 _NESTED = '{"a": [{"d": 1.5, "e": "x"}], "b": {"c": {"f": true}}, "g": 12345678901}'
 
 _PAYLOADS = (None, "", '{"a": 1}', "[1, 2]", "text", '{"b": {"c": null}}', _NESTED)
@@ -398,6 +437,7 @@ def random_cases(seed: int = 20) -> list[Case]:
     for name, config, record in (
         (f"{DEBEZIUM}ExtractNewRecordState", _new_state, _event),
         (f"{DEBEZIUM}outbox.EventRouter", _router, _outbox_row),
+        (f"{DEBEZIUM}ExtractNewRecordState", _dropping, _dropping_event),
     ):
         for _ in range(80):
             case: Case = {"kind": "transform", "class": name, "config": config(chance), "source": True}

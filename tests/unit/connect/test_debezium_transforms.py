@@ -75,6 +75,49 @@ class TestExtractNewRecordState:
         assert (deleted and deleted.value) == of_delete
         assert (smt.apply(TOMBSTONE) is not None) == keeps_tombstone
 
+    def test_fields_that_a_header_names_are_left_out_of_row_and_key(self) -> None:
+        smt = unwrap(drop_fields_header_name="dropped", drop_fields_from_key="true")
+        smt_all = unwrap(drop_fields_header_name="dropped", drop_fields_keep_schema_compatible="false")
+        named = CREATE.new_record(headers=(ConnectHeader("dropped", ["id", "name", "other"]),))
+        out, out_all = smt.apply(named), smt_all.apply(named)
+        assert out is not None
+        assert out_all is not None
+        assert (out.value, out.key) == ({"id": 1}, {"id": 1})  # id is not optional
+        assert (out_all.value, out_all.key) == ({}, {"id": 1})
+
+    def test_a_delete_keeps_added_fields_that_its_header_names(self) -> None:
+        smt = unwrap(
+            drop_fields_header_name="dropped", add_fields="op", delete_tombstone_handling_mode="rewrite",
+        )  # fmt: skip
+        out = smt.apply(DELETE.new_record(headers=(ConnectHeader("dropped", ["name", "__op"]),)))
+        assert out is not None
+        assert out.value == {"id": 1, "__deleted": "true", "__op": "d"}
+
+    def test_a_delete_that_becomes_a_tombstone_without_schema_loses_fields_of_its_key(self) -> None:
+        smt = unwrap(
+            drop_fields_header_name="dropped", drop_fields_from_key="true",
+            delete_tombstone_handling_mode="delete-to-tombstone",
+        )  # fmt: skip
+        key = struct_schema({"id": INT32_SCHEMA, "name": OPTIONAL_STRING_SCHEMA})
+        named = ConnectHeader("dropped", ["name"])
+        out = smt.apply(DELETE.new_record(headers=(named,), key_schema=key, key={"id": 1, "name": "Ada"}))
+        assert out is not None
+        assert (out.key, out.value) == ({"id": 1}, None)
+
+    def test_a_header_of_dropped_fields_that_is_no_list_is_an_error(self) -> None:
+        smt = unwrap(drop_fields_header_name="dropped")
+        with pytest.raises(DataError, match="give it a list of names of fields"):
+            smt.apply(CREATE.new_record(headers=(ConnectHeader("dropped", "name"),)))
+
+    def test_null_becomes_the_default_in_a_row_that_is_rewritten(self) -> None:
+        row = struct_schema({"id": INT32_SCHEMA, "name": OPTIONAL_STRING_SCHEMA.with_default("nobody")})
+        nameless = event("c", None, {"id": 1, "name": None}, envelope(row))
+        rewritten, plain = unwrap(delete_tombstone_handling_mode="rewrite").apply(nameless), unwrap().apply(nameless)
+        assert rewritten is not None
+        assert plain is not None
+        assert rewritten.value == {"id": 1, "name": "nobody", "__deleted": "false"}
+        assert plain.value == {"id": 1, "name": None}
+
     def test_a_delete_can_become_the_tombstone(self) -> None:
         smt = unwrap(delete_tombstone_handling_mode="delete-to-tombstone")
         deleted = smt.apply(DELETE)

@@ -12,6 +12,7 @@ from hayase.connect.model import ConnectHeader, ConnectRecord
 from hayase.connect.schema import OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, ConnectSchema
 from hayase.connect.transforms.base import ConfiguredTransform, copied_basics, with_replace_null
 from hayase.connect.transforms.debezium_envelope import FieldReference, envelope_of
+from hayase.connect.transforms.dropped_fields import DroppedFields
 
 _MODES = ("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
 _DELETED = "__deleted"
@@ -45,7 +46,19 @@ class ExtractNewRecordState(ConfiguredTransform):
             "add.headers.prefix", ConfigType.STRING, "__", None, Importance.LOW, "Begins the names of added headers."
         )
         .define("route.by.field", ConfigType.STRING, "", None, Importance.LOW, "Field of the row that names the topic.")
-    )
+        .define(
+            "drop.fields.header.name", ConfigType.STRING, None, None, Importance.LOW,
+            "A header with a list of fields that are left out of the row.",
+        )
+        .define(
+            "drop.fields.from.key", ConfigType.BOOLEAN, False, None, Importance.LOW,
+            "Whether these fields are left out of the key as well.",
+        )
+        .define(
+            "drop.fields.keep.schema.compatible", ConfigType.BOOLEAN, True, None, Importance.LOW,
+            "Whether only fields that are optional are left out.",
+        )
+    )  # fmt: skip
 
     def _setup(self, config: TypedConfig) -> None:
         self._mode = config.string("delete.tombstone.handling.mode")
@@ -59,7 +72,12 @@ class ExtractNewRecordState(ConfiguredTransform):
             for text in config.list("add.headers")
         ]
         self._route = config.string("route.by.field")
-        self._schemas: dict[int, tuple[ConnectSchema, ConnectSchema]] = {}
+        self._dropped = DroppedFields(
+            config.optional_string("drop.fields.header.name"),
+            from_key=config.bool("drop.fields.from.key"),
+            only_optional=config.bool("drop.fields.keep.schema.compatible"),
+        )
+        self._schemas: dict[int, tuple[ConnectSchema, ConnectSchema, dict[str, object]]] = {}
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record with the row as its value."""
@@ -79,16 +97,20 @@ class ExtractNewRecordState(ConfiguredTransform):
         if deleted and not self._rewrites:
             after = schema.field("after") if self._mode == "tombstone" else None
             null_schema = None if after is None else after.schema
-            return msgspec.structs.replace(record, topic=topic, value_schema=null_schema, value=None, headers=headers)
+            return self._dropped.apply(
+                msgspec.structs.replace(record, topic=topic, value_schema=null_schema, value=None, headers=headers)
+            )
         if not isinstance(row, dict):
             return None
+        made, defaults = self._schema(schema)
         value = row
         if self._fields or self._rewrites:
+            filled = {name: default for name, default in defaults.items() if row.get(name) is None}
             mark = {_DELETED: "true" if deleted else "false"} if self._rewrites else {}
-            value = {**row, **mark, **{each.name: each.value(envelope) for each in self._fields}}
-        return msgspec.structs.replace(
-            record, topic=topic, value_schema=self._schema(schema), value=value, headers=headers
-        )
+            value = {**row, **filled, **mark, **{each.name: each.value(envelope) for each in self._fields}}
+        unwrapped = msgspec.structs.replace(record, topic=topic, value_schema=made, value=value, headers=headers)
+        # Debezium adds fields to the row of a delete after it has left out others.
+        return self._dropped.apply(unwrapped, kept={each.name for each in self._fields} if deleted else ())
 
     def _kept_tombstone(self, record: ConnectRecord) -> ConnectRecord | None:
         if self._mode != "rewrite-with-tombstone":
@@ -112,16 +134,18 @@ class ExtractNewRecordState(ConfiguredTransform):
             raise DataError("INVALID_VALUE", f"route.by.field names {self._route!r}, which is no text in the record")
         return topic
 
-    def _schema(self, envelope: ConnectSchema) -> ConnectSchema:
-        """The schema of the row with what is added."""
+    def _schema(self, envelope: ConnectSchema) -> tuple[ConnectSchema, dict[str, object]]:
+        """The schema of the row with what is added, and what null becomes in a row that is rewritten."""
         found = self._schemas.get(id(envelope))
         if found is not None:
-            return found[1]
+            return found[1], found[2]
         after = envelope.field("after")
         if after is None:
             raise DataError("INVALID_SCHEMA", "the envelope has no field after")
         fields = {each.name: each.schema for each in after.schema.fields}
+        defaults: dict[str, object] = {}
         if self._rewrites:
+            defaults = {name: schema.default for name, schema in fields.items() if schema.default is not None}
             fields[_DELETED] = OPTIONAL_STRING_SCHEMA
         for reference in self._fields:
             schema = reference.schema(envelope)
@@ -131,5 +155,5 @@ class ExtractNewRecordState(ConfiguredTransform):
         made = copied_basics(after.schema, fields)
         if len(self._schemas) > 256:
             self._schemas.clear()
-        self._schemas[id(envelope)] = (envelope, made)
-        return made
+        self._schemas[id(envelope)] = (envelope, made, defaults)
+        return made, defaults
