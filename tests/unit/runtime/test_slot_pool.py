@@ -10,12 +10,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.socket_folder import socket_folder
+from hayase.log.assignments import Place
+from hayase.log.open import open_log
 from hayase.runtime.epochs import pool_queues, slot_pool, slot_queue
+from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.slot_pool import SlotPool
 from hayase.runtime.epochs.slot_queue import Work
+from hayase.runtime.epochs.topology_loop import TopologyLoop
 from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import (
     JOB_ENDED,
     Begun,
@@ -88,6 +94,7 @@ class Task(threading.Thread):
         self.connection.send_bytes(msgspec.msgpack.encode(joins))
         self.done: list[str] = []
         self.together: list[list[str]] = []
+        self.places: list[dict[str, Place]] = []
         self.returned = threading.Event()
         self._answer = answer or (lambda name: TopologyResult(summaries=[name.encode()]))
         self.start()
@@ -97,8 +104,10 @@ class Task(threading.Thread):
             while (message := self.connection.recv_bytes()) != JOB_ENDED:
                 order = msgspec.msgpack.decode(message, type=Order)
                 assert not isinstance(order, Withdraw)
-                names = [msgspec.msgpack.decode(each, type=PoolRequest).application_id for each in order]
+                requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in order]
+                names = [each.application_id for each in requests]
                 self.together.append(names)
+                self.places += [each.places for each in requests if isinstance(each, TopologyRequest)]
                 for name in names:
                     result = self._answer(name)
                     self.done.append(name)
@@ -839,3 +848,50 @@ def test_the_first_request_of_a_topology_in_a_process_may_take_longer(
         assert slow.slow_in == set()
         gate.set()
         assert completed(slow, other) == [True, True]
+
+
+def test_an_epoch_that_ends_as_soon_as_it_is_found_slow_leaves_the_slots_id_to_the_slot(
+    pool: SlotPool, scene: Scene, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that publish under one id would take it from each other with every epoch."""
+    for name in ("SLOW_STEP_S", "FIRST_STEP_S"):
+        monkeypatch.setattr(pool_queues, name, 0.2)
+    monkeypatch.setattr(slot_pool, "_LOOK_S", WAIT_S)  # the topology itself does not look before it has its results
+    placed: list[tuple[str, frozenset[int]]] = []
+    bundles = [bundle.id for bundle in scene.app.plan.bundles]
+
+    def place(application_id: str, own: frozenset[int]) -> dict[str, Place]:
+        placed.append((application_id, own))
+        return dict.fromkeys(bundles, Place("its-own", 2))
+
+    def answer(name: str) -> TopologyResult:
+        if name == "app":
+            gate.wait(WAIT_S)
+        return TopologyResult()
+
+    scene.put(1)
+    source, watch = Source(pool), LogWatch(open_log(scene.log_config))
+    pool.begin_job(1, 60)
+    Task(pool, 0, 1, answer)
+    loop = TopologyLoop(
+        scene.planner(watch), {"digest": "d"}, pool, watch, RowFiles(scene.blobs),
+        bounded=False, places=dict.fromkeys(bundles, Place("the-slots", 1)), place=place,
+    )  # fmt: skip
+    loop.start()
+    try:
+        wait_until(lambda: pool._queues.slots[0].holder is not None and bool(pool._workers[0].at_work))
+        time.sleep(0.3)
+        in_thread(pool, work("other", 0))
+        assert source.order() == StartSpare(0, "")
+        assert placed == []
+        gate.set()
+        wait_until(lambda: bool(placed))
+        assert placed == [("app", frozenset({0}))]
+        scene.put(2)
+        own = Spare(pool, source.order(), answer)
+        wait_until(lambda: own.done == ["app"])
+        assert own.places == [dict.fromkeys(bundles, Place("its-own", 2))]
+    finally:
+        loop.stop()
+        loop.join(WAIT_S)
+        watch.close()

@@ -178,6 +178,7 @@ class TopologyLoop:
                 if self._stopped.is_set() or work.cancelled:
                     return False
                 self._check(work, record.epoch)
+                self._place_slow(work)
                 busy_s += work.busy_s
                 for result in work.results:
                     rows += result.rows
@@ -244,6 +245,15 @@ class TopologyLoop:
         self._planner.settle_epoch()
         if time.monotonic() - began > _LAG_AFTER_S:
             self._planner.publish_lag(record)
+
+    def _place_slow(self, work: Work) -> None:
+        """Move bundles of requests that have completed soon after they were found slow.
+
+        The next ones are for processes of their own, which must not share the slots' ids.
+        """
+        slow = frozenset(work.slow_in) - self._own
+        if slow:
+            self._place_bundles(self._own | slow)
 
     def _return_to_slots(self) -> None:
         """Between two epochs: give processes of its own back that it has not needed lately."""
