@@ -20,6 +20,7 @@ from hayase.log.protocol import Log, RecordBatch
 
 _POLL_S = 0.2
 _LONG = struct.Struct(">q")
+_SESSION = struct.Struct(">qq")
 
 
 class Format(StrEnum):
@@ -30,6 +31,7 @@ class Format(StrEnum):
     HEX = "hex"
     LONG = "long"
     WINDOWED = "windowed"
+    SESSION = "session"
 
 
 def consume(
@@ -59,7 +61,8 @@ def consume(
 
     Only committed records are shown (read_committed). The order is that of each partition; what is there already is
     printed partition by partition. Formats: text; json (indented); hex; long (8 bytes, as counts are stored); windowed
-    (the key of a windowed table: text and the start of its window). What is not of the format is shown as text.
+    (the key of a table with tumbling, hopping or sliding windows: text and the start of its window); session (the key
+    of a table of sessions: text, start and end of the session). What is not of the format is shown as text.
 
     For example:
 
@@ -226,10 +229,18 @@ def _windowed(data: bytes) -> str:
     return f"{_text(data[: -_LONG.size])}@{time_text(_LONG.unpack_from(data, len(data) - _LONG.size)[0])}"
 
 
+def _session(data: bytes) -> str:
+    if len(data) < _SESSION.size:
+        return _text(data)
+    end_ms, start_ms = _SESSION.unpack_from(data, len(data) - _SESSION.size)
+    return f"{_text(data[: -_SESSION.size])}@{time_text(start_ms)}/{time_text(end_ms)}"
+
+
 _FORMATS: dict[Format, Callable[[bytes], str]] = {
     Format.TEXT: _text,
     Format.JSON: _json,
     Format.HEX: lambda data: data.hex(" "),
     Format.LONG: _long,
     Format.WINDOWED: _windowed,
+    Format.SESSION: _session,
 }

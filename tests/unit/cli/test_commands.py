@@ -14,8 +14,10 @@ import pytest
 import hayase
 from hayase.cli.main import run_cli
 from hayase.cli.options import read_settings
+from hayase.core.records import Window, Windowed
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.serde import Serdes, SessionWindowedSerde
 
 ROOT = Path(__file__).parents[3]
 
@@ -122,6 +124,17 @@ def test_formats_headers_and_times_are_shown(shell: Shell) -> None:
     assert shell.run("topics", "consume", "t", "--from-beginning", "--max", "1", "--key-format", "hex").startswith(
         "6b 00 00"
     )
+
+
+def test_keys_of_sessions_are_shown_with_start_and_end(shell: Shell) -> None:
+    start_ms = 1_767_571_200_000
+    key = SessionWindowedSerde(Serdes.string()).serialize(Windowed("ada", Window(start_ms, start_ms + 90_000)))
+    log = open_log(LogConfig("embedded", str(shell.log_dir), {"fsync": "false"}))
+    log.create_topic("t", 1)
+    log.writer().append([OutputBatch("t", [key, b"short"], [b"2", b"1"], [1, 2])])
+    log.close()
+    out = shell.run("topics", "consume", "t", "--from-beginning", "--stop-at-end", "--key-format", "session")
+    assert out.splitlines() == ["ada@2026-01-05T00:00:00.000Z/2026-01-05T00:01:30.000Z\t2", "short\t1"]
 
 
 def test_json_is_indented_and_what_is_no_json_is_text(shell: Shell) -> None:
