@@ -9,13 +9,14 @@ from hayase.server.limits import PullLimits
 from hayase.server.pull.prepared import PreparedLookups, StatementShape
 from hayase.server.pull.start import answer_key, start_adhoc, start_pull
 from hayase.server.pull.table import TablePull
-from hayase.server.push.query import PushRows, ShownTopology, begins_at, run_settings
+from hayase.server.push.query import PushRows
 from hayase.server.push.running import PushQueries
+from hayase.server.push.shareable import is_stateless
+from hayase.server.push.shown import ShownTopology, begins_at, run_settings
 from hayase.server.rows import RowStream
 from hayase.server.services import QueryServices
 from hayase.sql.analysis.pull import NOT_FOR_PULL
 from hayase.sql.analysis.push import PushPlan, analyze_push
-from hayase.sql.analysis.steps import Filter, ReadSource, Step
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import Query
 from hayase.sql.ast.statements import SelectQuery
@@ -137,7 +138,10 @@ def _start_push(
     prefix = _SCALABLE if _is_scalable(plan, services, settings) else f"{_TRANSIENT}_{plan.sources[0].name}"
     shown = ShownTopology.of(plan, services, settings)
     run = run_settings(settings)
-    return running.start(prefix, lambda query_id, ended: PushRows(query_id, shown, services.tails, run, loop, ended))
+    return running.start(
+        prefix,
+        lambda query_id, ended: PushRows(query_id, shown, services.tails, run, loop, running.runs, ended),
+    )
 
 
 def _is_scalable(plan: PushPlan, services: QueryServices, settings: Mapping[str, object]) -> bool:
@@ -148,9 +152,5 @@ def _is_scalable(plan: PushPlan, services: QueryServices, settings: Mapping[str,
         and begins_at(settings) == "latest"
         and len(plan.sources) == 1
         and len(writers) == 1
-        and _is_stateless(plan.step)
+        and is_stateless(plan.step)
     )
-
-
-def _is_stateless(step: Step) -> bool:
-    return isinstance(step, ReadSource) or (isinstance(step, Filter) and _is_stateless(step.input))

@@ -75,6 +75,7 @@ class LocalQuery:
         self._waiting: deque[RecordBatch] = deque()
         self._waiting_bytes = 0
         self._overrun: Offsets = {}
+        self._catches_up = False
         self._changed = threading.Condition()
         self._closed = False
         self._busy = True
@@ -103,6 +104,11 @@ class LocalQuery:
             return False
         with self._changed:
             return not (self._waiting or self._overrun or self._busy)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more has come than waits in memory, so that it reads the log by itself."""
+        return self._catches_up or bool(self._overrun)
 
     def pause(self) -> None:
         """Process nothing more from the next epoch on, until `resume`."""
@@ -178,12 +184,14 @@ class LocalQuery:
             batches, self._waiting = list(self._waiting), deque()
             self._waiting_bytes = 0
             missed, self._overrun = self._overrun, {}
+            self._catches_up = bool(missed)
             ends = {partition: self._read_to[partition] for partition in missed}
         if self._closed:
             return
         self._process(batches)
         if missed:
             self._catch_up(missed, ends)
+            self._catches_up = False
 
     def _catch_up(self, start: Offsets, ends: Offsets) -> None:
         """Read the log from these offsets on, a part of each partition for each epoch."""

@@ -11,7 +11,7 @@ from hayase.server.pull.stores import PinnedStore
 from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import Rows, TablePull
 from hayase.server.pull.time_limit import limited
-from hayase.server.push.query import run_settings
+from hayase.server.push.shown import run_settings
 from hayase.server.row_streams import ComputedRows, ReadyRows
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
 from hayase.server.services import QueryServices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -56,6 +57,11 @@ class RowBuffer:
         self._wake()
         return True
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether `put` would not wait, in the thread that calls it."""
+        with self._room:
+            return self._has_room(size_bytes)()
+
     def finish(self, batch: RowBatch) -> None:
         """Add the last batch, from any thread; what follows is left out."""
         with self._room:
@@ -96,7 +102,7 @@ class RowBuffer:
         self._room.notify_all()
 
     def _wake(self) -> None:
-        if not self._loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the reader gone with it
             self._loop.call_soon_threadsafe(self._arrived.set)
 
 

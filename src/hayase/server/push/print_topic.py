@@ -13,8 +13,9 @@ from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.options.options import Consumed, Produced
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
 from hayase.serde import Serdes
-from hayase.server.push.query import PushRows, ShownTopology
+from hayase.server.push.query import PushRows
 from hayase.server.push.running import PushQueries
+from hayase.server.push.shown import ShownTopology
 from hayase.server.rows import ResultColumn
 from hayase.server.services import QueryServices
 from hayase.sql.ast.statements import PrintTopic
@@ -50,7 +51,7 @@ async def start_print(statement: PrintTopic, services: QueryServices, running: P
     return await asyncio.to_thread(
         running.start,
         f"print_{statement.topic}",
-        lambda query_id, ended: PushRows(query_id, shown, services.tails, _SETTINGS, loop, ended),
+        lambda query_id, ended: PushRows(query_id, shown, services.tails, _SETTINGS, loop, running.runs, ended),
     )
 
 

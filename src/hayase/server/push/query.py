@@ -3,61 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
 
 from hayase.core.errors import HayaseError
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
 from hayase.server.local_run.query import LocalQuery
 from hayase.server.local_run.tails import LogTails
 from hayase.server.push.buffer import RowBuffer
-from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader
-from hayase.server.services import QueryServices
-from hayase.sql.analysis.push import PushPlan
+from hayase.server.push.shared_runs import SharedRuns
+from hayase.server.push.shown import STATE_BYTES_MAX, EnoughError, ShownRows, ShownTopology
+from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, RowBatch, RowHeader
 from hayase.sql.errors import SqlError, StatementError
-from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
-from hayase.sql.settings import streams_config
-from hayase.topology.topology import Topology
-
-STATE_BYTES_MAX = 64 << 20
-_ROW_BYTES = 64
-_NOT_OF_RUN = ("auto.offset.reset", "commit.interval.ms", "processing.guarantee", "statestore.cache.max.bytes")
-"""Settings of queries that persist."""
-
-
-@dataclass(frozen=True)
-class ShownTopology:
-    """A topology whose rows are shown to a client.
-
-    Attributes:
-        topology: writes rows to ROWS_TOPIC and nothing else.
-        columns: of the rows.
-        from_bytes: reads a row: its columns, and TOMBSTONE.
-        limit: after so many rows it ends; `None`: never.
-        reset: where it begins.
-    """
-
-    topology: Topology
-    columns: tuple[ResultColumn, ...]
-    from_bytes: Callable[[bytes], dict[str, Any]]
-    limit: int | None
-    reset: Literal["earliest", "latest"]
-
-    @classmethod
-    def of(cls, plan: PushPlan, services: QueryServices, settings: Mapping[str, object]) -> ShownTopology:
-        """That of a push query; raises StatementError for an expression that cannot be computed."""
-        return cls(
-            build_push_topology(plan, services.engine.functions, settings, services.registry),
-            tuple(ResultColumn(column.name, column.type) for column in plan.columns),
-            rows_serde_of(plan).from_bytes,
-            plan.limit,
-            begins_at(settings),
-        )
 
 
 class PushRows:
-    """The rows of a query that goes on (`RowStream`).
+    """The rows of a query that goes on (`RowStream`), from a run of its own or a shared one (`RunListener`).
 
     Args:
         query_id: for `/close-query`.
@@ -65,6 +28,7 @@ class PushRows:
         tails: of the log.
         settings: of Hayase, for the run.
         loop: that the rows are read in.
+        runs: the shared runs of the server.
         on_close: called once, when it has ended.
 
     Raises:
@@ -78,27 +42,27 @@ class PushRows:
         tails: LogTails,
         settings: Mapping[str, object],
         loop: asyncio.AbstractEventLoop,
+        runs: SharedRuns,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.header = RowHeader(query_id, shown.columns)
-        self._read = shown.from_bytes
+        self._shown = shown
+        self._tails = tails
+        self._settings = settings
         self._left = shown.limit
         self._buffer = RowBuffer(loop)
+        self._runs = runs
         self._on_close: Callable[[], None] | None = on_close
-        self._query: LocalQuery | None = None
+        self._own: LocalQuery | None = None
+        self._lock = threading.Lock()
+        """Held while a run of its own starts or ends."""
+        self._closed = False
         if self._left == 0:
             self._buffer.finish(RowBatch(final_message=LIMIT_REACHED))
-            return
-        self._query = LocalQuery(
-            shown.topology,
-            settings,
-            tails,
-            self._take,
-            shown.reset,
-            state_bytes_max=STATE_BYTES_MAX,
-            on_end=self._failed,
-            name=query_id,
-        )
+        elif shown.shared is not None:
+            runs.join(shown.shared, self, shown, settings, tails)
+        else:
+            self._own = self._run_alone({})
 
     async def __aiter__(self) -> AsyncIterator[RowBatch]:
         """See RowStream."""
@@ -113,36 +77,38 @@ class PushRows:
         """See RowStream."""
         self._buffer.drop()
         on_close, self._on_close = self._on_close, None
-        query, self._query = self._query, None
-        if query is not None:
-            await asyncio.to_thread(query.close)
         if on_close is not None:
-            on_close()
+            try:
+                await asyncio.to_thread(self._end_run)
+            finally:
+                on_close()
 
-    def _take(self, written: list[OutputBatch]) -> None:
-        """Rows of an epoch, in the query's thread."""
-        values = [value for batch in written for value in batch.values if value is not None]
-        is_last = self._left is not None and len(values) >= self._left
-        if is_last:
-            values = values[: self._left]
-        elif self._left is not None:
-            self._left -= len(values)
-        rows: list[list[Any]] = []
-        tombstones = []
-        for place, value in enumerate(values):
-            row = self._read(value)
-            if row.pop(TOMBSTONE):
-                tombstones.append(place)
-            rows.append(list(row.values()))
-        batch = RowBatch(rows, frozenset(tombstones), LIMIT_REACHED if is_last else None)
-        if is_last:
-            self._buffer.finish(batch)
-            raise _EnoughError
-        if not self._buffer.put(batch, sum(map(len, values)) + _ROW_BYTES * len(values)):
-            raise _EnoughError
+    def has_room(self, rows: ShownRows) -> bool:
+        """See RunListener."""
+        return self._buffer.has_room(rows.size_bytes)
 
-    def _failed(self, error: BaseException) -> None:
-        if isinstance(error, _EnoughError):
+    def add(self, rows: ShownRows) -> bool:
+        """See RunListener."""
+        batch = rows.batch
+        if self._left is not None:
+            if len(batch.rows) >= self._left:
+                self._buffer.finish(_first(batch, self._left))
+                return False
+            self._left -= len(batch.rows)
+        return self._buffer.put(batch, rows.size_bytes)
+
+    def go_on_alone(self, start: Mapping[TopicPartition, int]) -> None:
+        """See RunListener."""
+        try:
+            with self._lock:
+                if not self._closed:
+                    self._own = self._run_alone(start)
+        except HayaseError as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """See RunListener."""
+        if isinstance(error, EnoughError):
             return
         if isinstance(error, SqlError):
             shown = error
@@ -152,21 +118,34 @@ class PushRows:
             shown = StatementError("QUERY_FAILED", f"The query has failed: {type(error).__name__}: {error}")
         self._buffer.finish(RowBatch(error=shown))
 
+    def _run_alone(self, start: Mapping[TopicPartition, int]) -> LocalQuery:
+        return LocalQuery(
+            self._shown.topology,
+            self._settings,
+            self._tails,
+            self._take,
+            self._shown.reset,
+            start,
+            state_bytes_max=STATE_BYTES_MAX,
+            on_end=self.fail,
+            name=str(self.header.query_id),
+        )
 
-class _EnoughError(HayaseError):
-    """Ends the thread of a query that nothing more is wanted of."""
+    def _take(self, written: list[OutputBatch]) -> None:
+        """Rows of an epoch, in the thread of its own run, which waits while the client is slow."""
+        if not self.add(self._shown.rows(written)):
+            raise EnoughError
 
-    def __init__(self) -> None:
-        super().__init__("ENOUGH_ROWS", "nothing more is wanted of the query")
+    def _end_run(self) -> None:
+        self._runs.leave(self)
+        with self._lock:
+            self._closed = True
+            own, self._own = self._own, None
+        if own is not None:
+            own.close()
 
 
-def begins_at(settings: Mapping[str, object]) -> Literal["earliest", "latest"]:
-    """Where a query begins that has no position."""
-    given = settings.get("ksql.streams.auto.offset.reset", settings.get("auto.offset.reset"))
-    return "earliest" if str(given).lower() == "earliest" else "latest"
-
-
-def run_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Settings of a run that shows every update."""
-    config = {name: value for name, value in streams_config(settings).items() if name not in _NOT_OF_RUN}
-    return {**config, "statestore.cache.max.bytes": 0}
+def _first(batch: RowBatch, count: int) -> RowBatch:
+    """The last rows of a query with a LIMIT: so many of a batch."""
+    tombstones = frozenset(place for place in batch.tombstones if place < count)
+    return replace(batch, rows=batch.rows[:count], tombstones=tombstones, final_message=LIMIT_REACHED)

@@ -11,6 +11,7 @@ from hayase.sql.errors import StatementError
 
 if TYPE_CHECKING:  # what processes records is slow to import
     from hayase.server.push.query import PushRows
+    from hayase.server.push.shared_runs import SharedRuns
 
 _ID_BITS = 63
 
@@ -25,7 +26,18 @@ class PushQueries:
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
         self._running: dict[str, PushRows | None] = {}
+        self._runs: SharedRuns | None = None
         self._lock = threading.Lock()
+
+    @property
+    def runs(self) -> SharedRuns:
+        """The runs that queries share."""
+        from hayase.server.push.shared_runs import SharedRuns
+
+        with self._lock:
+            if self._runs is None:
+                self._runs = SharedRuns()
+            return self._runs
 
     def __len__(self) -> int:
         return len(self._running)
