@@ -237,6 +237,8 @@ class BytesSerde(Serde[bytes]):
 
     def to_bytes(self, value: bytes) -> bytes:
         """The same bytes; takes bytearray and memoryview too."""
+        if type(value) is bytes:
+            return value
         if not isinstance(value, bytes | bytearray | memoryview):
             raise refuse(self, value, "bytes")
         return bytes(value)

@@ -119,8 +119,14 @@ class RowRoute:
         self._topic = row_mapper(sink.name, extractor, edge) if isinstance(extractor, pl.Expr) else None
         self._partition = row_mapper(sink.name, partitioner, edge) if isinstance(partitioner, pl.Expr) else None
 
-    def __call__(self, record: Record, source: RecordMetadata | None) -> tuple[str, list[int] | None, int]:
+    def __call__(
+        self, record: Record, source: Callable[[], RecordMetadata | None]
+    ) -> tuple[str, list[int] | None, int]:
         """Topic, partitions (`None`: the key decides) and how many the topic has.
+
+        Args:
+            record: which is written.
+            source: where the record being processed was read; called if the topic depends on it.
 
         Raises:
             UnknownTopicError: there is no such topic.
@@ -130,14 +136,14 @@ class RowRoute:
         count = self._partitions_of(topic)
         return topic, self._partitions(topic, record, count), count
 
-    def _topic_of(self, record: Record, source: RecordMetadata | None) -> str:
+    def _topic_of(self, record: Record, source: Callable[[], RecordMetadata | None]) -> str:
         extractor = self._sink.extractor
         if self._topic is not None:
             return checked_topic(self._topic(record))
         if extractor is None:
             return self._sink.topic
         assert not isinstance(extractor, pl.Expr)
-        read = source if source is not None else RecordMetadata(None, -1, -1)  # type: ignore[arg-type]
+        read = source() or RecordMetadata(None, -1, -1)  # type: ignore[arg-type]
         return checked_topic(
             extractor(record.key, record.value, RecordContext(*read, record.timestamp_ms, record.headers))
         )

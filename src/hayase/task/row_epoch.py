@@ -70,7 +70,7 @@ class SinkRow(RowNode):
             record = record.with_value(record.value.new)
         topic, partitions, count = sink.topic, None, 0
         if self._route is not None:
-            topic, partitions, count = self._route(record, self._epoch.metadata())
+            topic, partitions, count = self._route(record, self._epoch.metadata)
             if partitions is not None and not partitions:
                 self._context.metrics.add(DROPPED_RECORDS, self.name)
                 return
