@@ -11,6 +11,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _OURS = str(Path(__file__).parent.parent) + os.sep
+_SCRIPTS = os.path.realpath(sysconfig.get_path("scripts")) + os.sep
+"""Folder of the command `hayase`, which other folders may have a link to."""
 _STANDARD = tuple(dict.fromkeys(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "scripts")))
 _PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages; a program may be one."""
@@ -107,4 +109,6 @@ def shown_file(file: str) -> str:
 
 def _is_library(file: str) -> bool:
     package = package_of(file)
-    return package in _CALLERS if package is not None else file.startswith(_STANDARD)
+    if package is not None:
+        return package in _CALLERS
+    return file.startswith(_STANDARD) or os.path.realpath(file).startswith(_SCRIPTS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology
+from hayase.core.call_site import is_users_file
 from hayase.core.errors import TopologyError
 from hayase.processor.api import Processor
 from hayase.testing import TopologyTestDriver
@@ -35,6 +38,14 @@ def line_of(wrong: Callable[[], object]) -> str:
 def same(line: str, other: str) -> bool:
     """One may be as seen from the working directory."""
     return line.endswith(other) or other.endswith(line)
+
+
+def test_a_link_to_the_command_is_not_taken_for_the_users_program(tmp_path: Path) -> None:
+    (tmp_path / "hayase").symlink_to(Path(sysconfig.get_path("scripts")) / "hayase")
+    (tmp_path / "shop.py").write_text("")
+    (tmp_path / "link.py").symlink_to(tmp_path / "shop.py")
+    assert not is_users_file(str(tmp_path / "hayase"))
+    assert is_users_file(str(tmp_path / "link.py"))
 
 
 def test_a_call_that_is_wrong_is_named() -> None:

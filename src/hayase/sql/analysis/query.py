@@ -157,7 +157,7 @@ def selected_steps(step: Step, join_keys: JoinKeys | None, context: QueryContext
 def _existing(catalog: Catalog, relation: SourceRelation) -> DataSource:
     source = catalog.find(relation.name)
     if source is None:
-        hint = did_you_mean(catalog.similar(relation.name))
+        hint = did_you_mean(catalog, relation.name)
         raise StatementError(
             "UNKNOWN_SOURCE",
             f"Exception while preparing statement: {relation.name} does not exist.{hint}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hayase.sql.ast.statements import SourceKind
 from hayase.sql.catalog.catalog import kind_text
-from hayase.sql.catalog.sources import DataSource
+from hayase.sql.catalog.sources import DataSource, TimestampColumn, WindowedKey
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
 from hayase.sql.types.sql_types import quoted_name
@@ -31,13 +31,13 @@ def check_upgrade(old: DataSource, new: DataSource) -> None:
     Raises:
         StatementError: something else changed.
     """
-    pairs: tuple[tuple[str, object, object], ...] = (
+    pairs: tuple[tuple[str, str, str], ...] = (
         ("type", kind_text(old.kind), kind_text(new.kind)),
         ("topic", old.topic, new.topic),
         ("key format", old.key_format.name, new.key_format.name),
         ("value format", old.value_format.name, new.value_format.name),
-        ("timestamp column", old.timestamp, new.timestamp),
-        ("windows", old.window, new.window),
+        ("timestamp column", _timestamp_text(old.timestamp), _timestamp_text(new.timestamp)),
+        ("windows", _window_text(old.window), _window_text(new.window)),
     )
     for what, before, after in pairs:
         if before != after:
@@ -53,6 +53,20 @@ def check_upgrade(old: DataSource, new: DataSource) -> None:
     different = _different(old.value, new.value[: len(old.value)])
     if different:
         _refuse(old, new, "The following columns", different, key=False)
+
+
+def _window_text(window: WindowedKey | None) -> str:
+    """The windows of a source's keys, e.g. `TUMBLING of 3600000 ms`."""
+    if window is None:
+        return "none"
+    return window.kind.value if window.size_ms is None else f"{window.kind.value} of {window.size_ms} ms"
+
+
+def _timestamp_text(column: TimestampColumn | None) -> str:
+    """The column that gives the event time, with the format of its text."""
+    if column is None:
+        return "none"
+    return quoted_name(column.name) + (f" in the format '{column.format}'" if column.format else "")
 
 
 def _different(old: Sequence[Column], new: Sequence[Column]) -> list[Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -147,15 +148,16 @@ def require_source(catalog: Catalog, name: str) -> DataSource:
     """
     source = catalog.find(name)
     if source is None:
-        raise StatementError("UNKNOWN_SOURCE", f"{name} does not exist.{did_you_mean(catalog.similar(name))}")
+        raise StatementError("UNKNOWN_SOURCE", f"{name} does not exist.{did_you_mean(catalog, name)}")
     return source
 
 
-def did_you_mean(similar: Iterable[DataSource]) -> str:
-    """A hint at sources whose names differ in case only."""
-    found = list(similar)
+def did_you_mean(catalog: Catalog, name: str) -> str:
+    """A hint at sources whose names differ in case only, else at the one whose name is nearest."""
+    found = catalog.similar(name)
     if not found:
-        return ""
+        near = difflib.get_close_matches(name, sorted(source.name for source in catalog), n=1)
+        return f"\nDid you mean {near[0]}?" if near else ""
     names = [source.name for source in found]
     text = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
     quotes = all(name.isupper() for name in names)

@@ -42,7 +42,7 @@ def _source_of(statement: DropSource | AlterSource, verb: str, catalog: Catalog)
     if source is None:
         raise StatementError(
             "UNKNOWN_SOURCE",
-            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
+            f"Source {statement.name} does not exist.{did_you_mean(catalog, statement.name)}",
             location=statement.location,
         )
     if source.kind is not statement.kind:

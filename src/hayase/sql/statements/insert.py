@@ -39,7 +39,7 @@ def insert_into(statement: InsertInto, execution: Execution) -> StatementResult:
         raise StatementError(
             "UNKNOWN_SOURCE",
             f"{position(statement.location)}Source {quoted_name(statement.target)} does not exist."
-            f"{did_you_mean(execution.catalog.similar(statement.target))}",
+            f"{did_you_mean(execution.catalog, statement.target)}",
             location=statement.location,
         )
     _check_target(target)
@@ -118,7 +118,7 @@ def insert_values(statement: InsertValues, execution: Execution) -> StatementRes
         raise StatementError(
             "UNKNOWN_SOURCE",
             f"Cannot insert values into an unknown stream/table: {quoted_name(statement.target)}"
-            f"{did_you_mean(execution.catalog.similar(statement.target))}",
+            f"{did_you_mean(execution.catalog, statement.target)}",
         )
     if target.is_source:
         kind = target.kind.value.lower()

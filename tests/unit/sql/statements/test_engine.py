@@ -85,6 +85,34 @@ def test_create_or_replace_refuses_queries_whose_state_would_be_wrong(engine: Sq
     assert "Upgrades not yet supported for StreamWindowedAggregate" in error
 
 
+def test_create_or_replace_names_the_windows_that_it_refuses_to_change(engine: SqlEngine) -> None:
+    windowed = "TABLE a AS SELECT k, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE {} SECONDS) GROUP BY k;"
+    engine.script("CREATE " + windowed.format(1))
+    error = _error(engine, "CREATE OR REPLACE " + windowed.format(2))
+    assert "has windows = TUMBLING of 1000 ms which is not upgradeable to TUMBLING of 2000 ms" in error
+
+
+def test_create_or_replace_names_the_timestamp_column_that_it_refuses_to_change(engine: SqlEngine) -> None:
+    source = "STREAM a (k INT KEY, v BIGINT) WITH (kafka_topic='s', value_format='JSON'{});"
+    engine.script("CREATE " + source.format(""))
+    error = _error(engine, "CREATE OR REPLACE " + source.format(", timestamp='v'"))
+    assert "has timestamp column = none which is not upgradeable to `V`" in error
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM x AS SELECT * FROM order;",
+        "INSERT INTO order VALUES (1, 2);",
+        "INSERT INTO order SELECT * FROM orders;",
+        "DROP STREAM order;",
+    ],
+)
+def test_a_source_that_does_not_exist_is_answered_with_the_nearest_name(engine: SqlEngine, statement: str) -> None:
+    engine.script(SOURCE.replace("STREAM s", "STREAM orders"))
+    assert "\nDid you mean ORDERS?" in _error(engine, statement)
+
+
 def test_drop_stops_the_query_that_was_made_with_the_source(engine: SqlEngine) -> None:
     engine.script("CREATE STREAM a AS SELECT * FROM s;")
     (result,) = engine.script("DROP STREAM a DELETE TOPIC;")
