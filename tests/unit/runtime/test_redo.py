@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
-from hayase.core.errors import CheckpointError, LeaseHeldError
+from hayase.core.errors import CheckpointError, LeaseHeldError, StateError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Marker
 from hayase.runtime.epochs.redo import redo_epoch
@@ -99,6 +99,15 @@ def test_what_is_undecided_is_looked_at_again(scene: Scene) -> None:
     assert 3 not in other
     redone.decide(3, 0, redone=True)
     assert 3 in other
+
+
+def test_a_closure_that_is_gone_does_not_make_its_epoch_count_again(scene: Scene) -> None:
+    redone = RedoneEpochs(scene.blobs)
+    redone.decide(3, redone.close(3), redone=True)
+    scene.blobs.delete(f"{REDO_FOLDER}{3:020d}-000000")
+    with pytest.raises(StateError) as raised:
+        RedoneEpochs(scene.blobs).without([2, 3, 4])
+    assert raised.value.condition == "REDO_DECISION_CORRUPT"
 
 
 def test_a_decision_that_is_damaged_is_an_error(scene: Scene) -> None:

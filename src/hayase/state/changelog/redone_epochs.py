@@ -19,8 +19,8 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.checksum import with_checksum, without_checksum
 
 REDO_FOLDER = "redo/"
-_CLOSURE = re.compile(rf"{REDO_FOLDER}([0-9]{{20,}})-[0-9]{{6,}}")
-"""Blobs of other names are decisions, or not Hayase's."""
+_NAME = re.compile(rf"({REDO_FOLDER}([0-9]{{20,}})-[0-9]{{6,}})(\.decision)?")
+"""Blobs of other names are not Hayase's."""
 _REDONE, _COUNTS = b"redone", b"counts"
 
 
@@ -51,9 +51,18 @@ class RedoneEpochs:
         return [epoch for epoch in epochs if epoch not in self._redone]
 
     def ever_closed(self) -> list[int]:
-        """Epochs that were closed, whatever was decided, ascending."""
-        matches = map(_CLOSURE.fullmatch, self._blobs.list(REDO_FOLDER))
-        return sorted({int(match[1]) for match in matches if match is not None})
+        """Epochs that were closed, whatever was decided, ascending.
+
+        Raises:
+            StateError: `REDO_DECISION_CORRUPT`: the closure of a decision is gone; without it the epoch would count.
+        """
+        matches = [match for match in map(_NAME.fullmatch, self._blobs.list(REDO_FOLDER)) if match is not None]
+        closures = {match[1] for match in matches if not match[3]}
+        for match in matches:
+            # A list that was made meanwhile may have the later blob alone.
+            if match[1] not in closures and not self._blobs.exists(match[1]):
+                raise _corrupt(f"{match[1]}, whose decision is there, is gone from the checkpoint", int(match[2]))
+        return sorted({int(match[2]) for match in matches})
 
     def is_closed(self, epoch: int) -> bool:
         """Whether attempts of an epoch are to give up, as of now."""
@@ -113,13 +122,20 @@ class RedoneEpochs:
             return None
         body = without_checksum(data)
         if body not in (_REDONE, _COUNTS):
-            raise StateError(
-                "REDO_DECISION_CORRUPT",
+            raise _corrupt(
                 f"{_name(epoch, closure)}.decision in the checkpoint, which says whether an epoch counts, is damaged "
-                f"({len(data)} bytes). Restore the checkpoint from a copy, or start over with `hayase app reset`",
-                epoch=epoch,
+                f"({len(data)} bytes)",
+                epoch,
             )
         return body == _REDONE
+
+
+def _corrupt(what: str, epoch: int) -> StateError:
+    return StateError(
+        "REDO_DECISION_CORRUPT",
+        f"{what}. Restore the checkpoint from a copy, or start over with `hayase app reset`",
+        epoch=epoch,
+    )
 
 
 def _name(epoch: int, closure: int) -> str:
