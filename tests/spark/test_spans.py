@@ -5,14 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from tests.spark.place import Place, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
 from hayase import Consumed, Grouped, State, StreamsApp, StreamsBuilder, Topology, count
 from hayase.app.run_status import application_status
-from hayase.runtime.driver.core_contention import QUIET_S
+from hayase.connect.worker import ConnectWorker
+from hayase.core.errors import ConfigError
+from hayase.runtime.driver.connector_job import ConnectorJob
+from hayase.runtime.driver.core_contention import CHECK_S, QUIET_S
 
 
 def jobs() -> int:
@@ -115,6 +120,46 @@ def test_other_jobs_of_the_program_get_cores_while_an_application_runs(place: Pl
         assert time.monotonic() - began < QUIET_S + 20  # it would be 60 s
         place.put("in", amounts(10, 20))
         until(lambda: place.last("out") == expected(20), app)
+
+
+@pytest.mark.slow
+def test_spans_go_on_beside_slots_of_connectors_that_have_cores_of_their_own(place: Place, tmp_path: Path) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 10))
+    job = ConnectorJob("connectors", tmp_path / "connectors", {}, 1, log_level="WARNING")  # of two cores
+    job.start()
+    props = {"group.id": "w", "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    try:
+        with (
+            ConnectWorker(place.config, props, host=job.pool) as worker,
+            place.app(totals(), num_stream_threads=1) as app,
+        ):
+            (tmp_path / "lines.txt").write_text("one\n")
+            source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines"}
+            worker.herder.create({"name": "lines", **source})
+            app.start()
+            until(lambda: place.last("out") == expected(10), app)
+            until(lambda: worker.herder.topics("lines")["lines"] == {"topics": ["lines"]}, app)
+            time.sleep(2 * CHECK_S)
+            before = jobs()
+            feed(place, app, pairwise(range(10, 80, 10)), expected)
+            time.sleep(2 * CHECK_S)
+            feed(place, app, [(70, 80), (80, 90)], expected)
+            assert jobs() == before
+            assert set(job.pool.tasks()) == {0}
+    finally:
+        job.close()
+
+
+@pytest.mark.slow
+def test_slots_of_connectors_that_would_keep_all_cores_of_a_session_are_refused(place: Place, tmp_path: Path) -> None:
+    job = ConnectorJob("connectors", tmp_path / "connectors", {}, 2, log_level="WARNING")
+    try:
+        with pytest.raises(ConfigError, match="2 slots of connectors keep a core each") as refused:
+            job.start()
+        assert refused.value.condition == "NO_CORES_LEFT"
+    finally:
+        job.close()
 
 
 def test_an_application_is_paused_between_epochs_of_a_span_and_goes_on(place: Place) -> None:

@@ -14,7 +14,7 @@ from hayase.core.errors import ConfigError, HayaseError, ProcessingError
 from hayase.core.private_files import make_folder, umask_of
 from hayase.runtime.driver.master import MASTER, driver_addresses, is_cluster, sends_in_clear
 from hayase.runtime.driver.run import quietly
-from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse, default_slots, settings_of_session
+from hayase.runtime.driver.session import CONNECTOR_JOBS, HADOOP_UMASK, SessionUse, default_slots, settings_of_session
 from hayase.runtime.driver.spark_resources import SPARK_ERRORS
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.failure import part_failure, start_failure
@@ -33,6 +33,9 @@ _END_S = 15.0
 
 class ConnectorJob:
     """Started by `start`, goes on until `close`: a job that fails, or whose JVM ends, is started again.
+
+    Where the process has a Spark session, as that of a `StreamsApp`, the job runs in it; it needs a core for each slot
+    beside those of the application, whose spans then go on.
 
     Args:
         name: of the Spark application.
@@ -105,7 +108,7 @@ class ConnectorJob:
         quietly("the relay of logs could not be closed", self._relay.close)
 
     def _open(self) -> None:
-        self._session = SessionUse(self._name, self._slots, self._settings, self.spark_log)
+        self._session = SessionUse(self._name, self._slots, self._settings, self.spark_log, of_connectors=True)
 
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -131,6 +134,7 @@ class ConnectorJob:
             assert self._session is not None
             context = self._session.session.sparkContext
             work = partial(run_connector_slot, self._address, self._relay.address, self._log_level)
+            context.setJobGroup(CONNECTOR_JOBS, self._name)  # of this thread
             context.parallelize(range(self._slots), self._slots).mapPartitions(work).count()
         except HayaseError as error:
             return error

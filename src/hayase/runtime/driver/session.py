@@ -18,9 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from hayase.core.errors import ConfigError
 from hayase.core.java import JavaHome, find_java, spark_java_home
 from hayase.core.private_files import make_folder, umask_of
 from hayase.core.spark_home import light_spark_home
@@ -83,6 +85,8 @@ SETTINGS: Mapping[str, str] = {
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 LOCAL_DIR = "spark.local.dir"
+CONNECTOR_JOBS = "hayase-connectors"
+"""The job group of slots of connectors: such a job lasts as long as its worker, and ends no spans."""
 _SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 _LOCAL_SETTINGS: Mapping[str, str] = {
     DRIVER_HOST: "127.0.0.1",
@@ -130,6 +134,7 @@ class _Shared:
         self.context = context
         self.ours = ours
         self.uses = 0
+        self.slots_of_connectors: list[int] = []
 
 
 class SessionUse:
@@ -142,31 +147,69 @@ class SessionUse:
     _shared: ClassVar[_Shared | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
-        """Take the session there is, or start one; see `build_session`."""
+    def __init__(
+        self,
+        application_id: str,
+        slots: int,
+        overrides: Mapping[str, str],
+        spark_log: Path,
+        *,
+        of_connectors: bool = False,
+    ) -> None:
+        """Take the session there is, or start one; see `build_session`.
+
+        Args:
+            application_id: Spark's name for the application.
+            slots: that it needs at once.
+            overrides: `spark.*` settings.
+            spark_log: file for what the JVM has to say.
+            of_connectors: its only job, of the group `CONNECTOR_JOBS`, keeps a core for each slot all the time.
+
+        Raises:
+            ConfigError: `NO_CORES_LEFT`: slots of connectors would keep all cores of the session that is there.
+        """
         with SessionUse._lock:
             self.started = existing_session() is None
             self.session = build_session(application_id, slots, overrides, spark_log)
             self._jvm = Jvm()
+            self._slots, self._of_connectors = slots, of_connectors
             context = self.session.sparkContext
             use = SessionUse._shared
             if use is None or use.context is not context:
-                use = SessionUse._shared = _Shared(context, ours=self.started)
+                use = _Shared(context, ours=self.started)
+            if not self.started:
+                _check_cores(context, sum(use.slots_of_connectors) + (slots if of_connectors else 0))
+            SessionUse._shared = use
             use.uses += 1
+            if of_connectors:
+                use.slots_of_connectors.append(slots)
             self._use: _Shared | None = use
 
     @property
     def shared(self) -> bool:
-        """Whether other applications of this process use the session too."""
-        return self._use is not None and self._use.uses > 1
+        """Whether others use cores of the session that this application needs.
+
+        Other applications of this process do; slots of connectors only where cores for both are lacking.
+        """
+        use = self._use
+        if use is None:
+            return False
+        held = use.slots_of_connectors
+        if use.uses - len(held) > 1:
+            return True
+        return bool(held) and sum(held) + self._slots > self.session.sparkContext.defaultParallelism
 
     def end(self, *, wait: bool = False) -> str | None:
         """How Spark's JVM ended; `None` as long as it runs. See `Jvm.end`."""
         return self._jvm.end(wait=wait)
 
     def active_jobs(self) -> int:
-        """How many jobs are queued or at work, of all applications."""
-        return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
+        """How many jobs are queued or at work, of all applications; those of connectors do not count."""
+        tracker = self.session.sparkContext.statusTracker()
+        jobs = set(tracker.getActiveJobsIds())
+        if self._use is not None and self._use.slots_of_connectors:
+            jobs -= set(tracker.getJobIdsForGroup(CONNECTOR_JOBS))
+        return len(jobs)
 
     def executors(self) -> frozenset[str]:
         """The addresses of the processes that run tasks, the driver's own included; none once Spark is stopped."""
@@ -183,6 +226,8 @@ class SessionUse:
             if use is None:
                 return
             use.uses -= 1
+            if self._of_connectors:
+                use.slots_of_connectors.remove(self._slots)
             if use.uses == 0 and use is SessionUse._shared:
                 SessionUse._shared = None
             if use.uses == 0 and use.ours and self._jvm.end() is None:
@@ -197,6 +242,27 @@ class SessionUse:
                 self._jvm.forget()
             if use.uses == 0 and use.ours and _launched:
                 make_archive_in_background(*_launched.pop())
+
+
+def _check_cores(context: SparkContext, held: int) -> None:
+    """Refuse what would leave applications of a local session without a core.
+
+    Args:
+        context: of the session.
+        held: slots of connectors, each of which keeps a core.
+
+    Raises:
+        ConfigError: `NO_CORES_LEFT`.
+    """
+    cores = context.defaultParallelism
+    if held and held >= cores and not is_cluster(context.master or ""):
+        raise ConfigError(
+            "NO_CORES_LEFT",
+            f"{held} slots of connectors keep a core each, and the Spark session of this process has {cores}, so its "
+            f"applications would never get one; start the session with more, as spark.master=local[{held + 2}], or "
+            "give the connectors fewer slots",
+            setting=MASTER,
+        )
 
 
 def existing_session() -> SparkSession | None:
