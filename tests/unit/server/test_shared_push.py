@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -122,3 +123,15 @@ async def test_a_client_that_does_not_read_delays_no_other_and_loses_nothing(
     finally:
         await slow.close()
     assert _runs(server) == 0
+
+
+@in_loop
+async def test_queries_that_come_and_go_at_the_same_time_leave_no_run_and_no_thread(server: DataServer) -> None:
+    async def come_and_go() -> None:
+        for _ in range(5):
+            async with _listening(server):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(come_and_go() for _ in range(8)))
+    assert (_runs(server), len(server.context.push_queries)) == (0, 0)
+    assert [thread.name for thread in threading.enumerate() if "shared-push" in thread.name] == []
