@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.connect_sides import WAIT_S, Pace, Worker, running
+from bench.connect_sides import WAIT_S, Pace, Worker, running_worker
 from bench.machine import Machine
 from bench.measure import wait_until
 from hayase.testing.connect_worker import DEBEZIUM_POSTGRES
@@ -89,7 +89,7 @@ def run(options: Options, console: Console) -> str:
             with server.connect(side) as connection:
                 connection.execute(_TABLE)
                 connection.execute(_ROWS, (options.rows,))
-            with running(side, bootstrap, machine.folder / side, DEBEZIUM_POSTGRES) as worker:
+            with running_worker(side, bootstrap, machine.folder / side, DEBEZIUM_POSTGRES) as worker:
                 found[side] = _measure(side, worker, server, bootstrap, options)
     table = Table("measure", *found, title=f"capture of {options.rows:,} rows and changes")
     for name in asdict(Measured()):

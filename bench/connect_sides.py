@@ -87,7 +87,7 @@ class Worker:
 
 
 @contextmanager
-def running(side: str, bootstrap: str, folder: Path, plugin: Artifact) -> Iterator[Worker]:
+def running_worker(side: str, bootstrap: str, folder: Path, plugin: Artifact) -> Iterator[Worker]:
     """A worker of one side, from its first answer on."""
     folder.mkdir(parents=True)
     with (_ours if side == "ours" else _kafka_connect)(bootstrap, folder, plugin) as worker:

@@ -12,7 +12,17 @@ from rich.table import Table
 
 from bench.machine import Machine
 from bench.measure import RunError, wait_until
-from bench.server_load import LookedUp, apart, beside, committed, feed, latencies_ms, listen, look_up, write_orders
+from bench.server_load import (
+    LookedUp,
+    apart,
+    beside,
+    committed_times,
+    feed,
+    latencies_ms,
+    listen,
+    look_up,
+    write_orders,
+)
 from bench.server_process import START_S, ServerProcess
 from hayase.client.sync_client import SqlClient
 
@@ -191,7 +201,7 @@ def _push(client: SqlClient, server: ServerProcess, options: Options, measured: 
     select = "SELECT sent FROM shown EMIT CHANGES;"
     with (
         beside(listen, server.url, select, options.listeners) as listened,
-        beside(committed, server.log, "shown", "SENT") as written,
+        beside(committed_times, server.log, "shown", "SENT") as written,
         beside(feed, server.log, _TOPIC, options.keys, options.rate),
     ):
         time.sleep(_SETTLE_S)

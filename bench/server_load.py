@@ -139,7 +139,7 @@ def listen(ended: Connection, url: str, select: str, listeners: int) -> list[_Ti
                 seen[connection].update(dict.fromkeys(map(int, _NUMBER.findall(lines)), now_s))
 
 
-def committed(ended: Connection, log: LogConfig, topic: str, field: str) -> _Times:
+def committed_times(ended: Connection, log: LogConfig, topic: str, field: str) -> _Times:
     """When each row of a topic could be read first by one who reads what is committed, until `ended` has something."""
     opened = open_log(log)
     partitions = [TopicPartition(topic, number) for number in range(opened.describe([topic])[topic].partitions)]

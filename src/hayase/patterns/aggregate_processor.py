@@ -28,7 +28,7 @@ from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.state_rows import AggregateState, stored_reply, time_and_reply, time_and_rest, time_key
-from hayase.patterns.supplier import SupplierOfPatterns
+from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.handlers import HandlerAnswer
@@ -110,7 +110,7 @@ class _Outcome(msgspec.Struct):
     rejected: str | None = None
 
 
-class AggregateSupplier(SupplierOfPatterns):
+class AggregateSupplier(TopicCreatingSupplier):
     """Makes the processors of an aggregate, and brings its stores."""
 
     def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:

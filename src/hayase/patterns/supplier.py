@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hayase.core.config import StreamsConfig
 
 
-class SupplierOfPatterns:
+class TopicCreatingSupplier:
     """Supplier of processors whose topics have settings of their own (`hayase.app.topics.CreatesTopics`)."""
 
     @staticmethod

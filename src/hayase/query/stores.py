@@ -22,7 +22,7 @@ from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
 from hayase.core.windows import window_from
 from hayase.query.checkpoint import Checkpoint, state_of_store, subtopology_of_store
-from hayase.query.one_by_one import PartitionsOneByOne
+from hayase.query.lazy_partitions import LazyPartitions
 from hayase.query.source import WAIT_S, StateSource
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.environment.reader import ReaderSnapshot
@@ -320,12 +320,12 @@ class StoreHandle:
             epoch = min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
             yield epoch, [self.data(place, snapshots[place.bundle]) for place in self._places]
 
-    def one_by_one(self) -> PartitionsOneByOne:
+    def lazy_partitions(self) -> LazyPartitions:
         """All partitions in bytes, each of which is taken when it is asked for first; to be closed.
 
         They may be after different epochs, and nothing waits until they are not: for the row of one key.
         """
-        return PartitionsOneByOne(len(self._places), self._partition)
+        return LazyPartitions(len(self._places), self._partition)
 
     @contextmanager
     def _partition(self, number: int) -> Iterator[tuple[int, ByteStore]]:

@@ -64,7 +64,7 @@ def test_partitions_can_be_read_one_by_one_while_another_one_is_at_another_epoch
     local.run_bundle(first.id, record, [])
     with pytest.raises(StateError, match="EPOCHS_DIFFER"), handle.pinned():
         pass
-    partitions = handle.one_by_one()
+    partitions = handle.lazy_partitions()
     assert partitions.epoch == -1
     assert next(partitions[0].range())
     assert partitions.epoch == 1

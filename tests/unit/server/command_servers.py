@@ -14,8 +14,10 @@ from hayase.server.commands.executor import CommandResult
 from hayase.server.context import ServerContext
 from hayase.server.http.app import make_app
 from hayase.server.server import open_server
+from hayase.server.serving import HttpServer
 from hayase.server.settings import ServerSettings
 from hayase.sql.grammar.parser import parse_script
+from hayase.testing.servers import free_ports
 
 URL = "http://127.0.0.1:8088"
 
@@ -41,6 +43,18 @@ def server_in(folder: Path, **more: object) -> Iterator[ServerContext]:
         yield context
     finally:
         context.close()
+
+
+@contextmanager
+def listening_server_in(folder: Path) -> Iterator[ServerContext]:
+    """As `server_in`, and it listens on a free port."""
+    ports = free_ports(1)
+    assert ports is not None
+    with (
+        server_in(folder, listeners=f"http://127.0.0.1:{ports[0]}") as context,
+        HttpServer(make_app(context), context.settings),
+    ):
+        yield context
 
 
 def client_of(context: ServerContext) -> TestClient:

@@ -13,12 +13,9 @@ from typing import Any
 
 import pytest
 import requests
-from tests.unit.server.command_servers import server_in, wait_until
+from tests.unit.server.command_servers import listening_server_in, wait_until
 
 from hayase.server.context import ServerContext
-from hayase.server.http.app import make_app
-from hayase.server.serving import HttpServer
-from hayase.testing.servers import free_ports
 
 
 def installed(name: str) -> ModuleType:
@@ -45,11 +42,7 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[ServerContext]:
-    (port,) = free_ports(1)
-    with (
-        server_in(tmp_path, listeners=f"http://127.0.0.1:{port}") as context,
-        HttpServer(make_app(context), context.settings),
-    ):
+    with listening_server_in(tmp_path) as context:
         yield context
 
 

@@ -8,23 +8,16 @@ from typing import Any
 
 import pytest
 from tests.unit.server.clients.environments import cycle_in_node, cycle_in_python
-from tests.unit.server.command_servers import execute, server_in
+from tests.unit.server.command_servers import execute, listening_server_in
 
 from hayase.server.context import ServerContext
-from hayase.server.http.app import make_app
-from hayase.server.serving import HttpServer
-from hayase.testing.servers import free_ports
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[ServerContext]:
-    (port,) = free_ports(1)
-    with (
-        server_in(tmp_path, listeners=f"http://127.0.0.1:{port}") as context,
-        HttpServer(make_app(context), context.settings),
-    ):
+    with listening_server_in(tmp_path) as context:
         yield context
 
 

@@ -29,7 +29,7 @@ from hayase.patterns.saga.definition import SagaState, check_versions
 from hayase.patterns.saga.machine import SagaMachine
 from hayase.patterns.saga.rows import OPEN, Answer, CommandId, SagaRow, SagaRowSerde, StepRow, read_command_id
 from hayase.patterns.state_rows import time_and_rest, time_key
-from hayase.patterns.supplier import SupplierOfPatterns
+from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.metrics import Sensor
 from hayase.serde import Serdes
@@ -52,7 +52,7 @@ _COUNTED_STEPS = {"StepTimedOut": "timed-out", "StepStuck": "stuck", "StepSuccee
 Forwarded = Record[bytes, Outgoing]
 
 
-class SagaSupplier(SupplierOfPatterns):
+class SagaSupplier(TopicCreatingSupplier):
     """Makes the processors of a saga, and brings its stores."""
 
     def __init__(self, saga: Saga[Any]) -> None:

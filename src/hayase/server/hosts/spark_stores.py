@@ -63,7 +63,7 @@ class SparkStoreForKey:
 
     def __init__(self, handle: StoreHandle) -> None:
         self.spec = handle.spec
-        self._partitions = handle.one_by_one()
+        self._partitions = handle.lazy_partitions()
 
     @property
     def epoch(self) -> int | None:

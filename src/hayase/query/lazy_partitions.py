@@ -9,7 +9,7 @@ from typing import overload
 from hayase.state.stores.protocol import ByteStore
 
 
-class PartitionsOneByOne(Sequence[ByteStore]):
+class LazyPartitions(Sequence[ByteStore]):
     """The partitions of a store, each as it is when it is asked for first; `close` lets go of them.
 
     Args:
