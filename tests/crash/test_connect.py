@@ -81,10 +81,27 @@ def test_each_line_comes_once_whenever_the_worker_is_killed(tmp_path: Path, seed
 
 
 def processes_of_spark(worker: int) -> tuple[int, list[int]]:
-    """The JVM of a worker, and the processes of its slots."""
-    (jvm,) = [each for each in psutil.Process(worker).children() if "java" in each.name()]
-    daemons = [each for each in jvm.children() if "hayase.runtime.worker.daemon" in each.cmdline()]
-    return jvm.pid, [slot.pid for daemon in daemons for slot in daemon.children()]
+    """The JVM of a worker, and the processes of its slots; waits for them where Spark starts again."""
+    deadline = time.monotonic() + 300
+    while True:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for jvm in psutil.Process(worker).children():
+                if "java" in jvm.name() and jvm.status() != psutil.STATUS_ZOMBIE:
+                    daemons = [each for each in jvm.children() if "hayase.runtime.worker.daemon" in each.cmdline()]
+                    slots = [slot.pid for daemon in daemons for slot in daemon.children()]
+                    if slots:
+                        return jvm.pid, slots
+        assert time.monotonic() < deadline, "no slot of Spark"
+        time.sleep(0.1)
+
+
+def kill_process(pid: int) -> None:
+    """Kill a process and wait for its end: until then it is listed, with its children."""
+    process = psutil.Process(pid)
+    process.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
 
 
 class Lines:
@@ -126,7 +143,7 @@ def test_each_line_comes_once_whenever_slots_of_spark_or_its_jvm_are_killed(tmp_
             for _ in range(chosen.randint(1, 10)):
                 lines.write(3)
                 time.sleep(chosen.random() * 0.05)
-            os.kill(jvm if kill == 4 else chosen.choice(slots), signal.SIGKILL)
+            kill_process(jvm if kill == 4 else chosen.choice(slots))
         lines.wait_for_rows()
         time.sleep(1)
     lines.check()
