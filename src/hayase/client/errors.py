@@ -54,7 +54,11 @@ def error_of(answer: object, status: int) -> SqlServerError:
 
 
 def unreachable(url: str, error: Exception) -> SqlServerError:
-    """The error of a server that does not answer."""
+    """The error of a server that does not answer, or of an address that is none."""
+    if not url.startswith(("http://", "https://")):
+        return SqlServerError(
+            "INVALID_URL", f"'{url}' is no address of a server: it begins with http:// or https://, as in http://{url}"
+        )
     return SqlServerError(
         "SERVER_AWAY",
         f"{url} cannot be reached: {type(error).__name__}: {error}. Is a server running there? `hayase server` starts "

@@ -139,3 +139,11 @@ def test_the_async_client_reads_rows_as_they_come() -> None:
             return [row async for row in rows]
 
     assert [row["ID"] for row in asyncio.run(ask())] == ["a", "b"]
+
+
+def test_an_address_without_a_scheme_is_answered_with_one_that_has_it() -> None:
+    with (
+        SqlClient("127.0.0.1:8088") as client,
+        pytest.raises(SqlServerError, match="it begins with http:// or https://"),
+    ):
+        client.execute("SHOW STREAMS;")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
+from hayase.core.logs import log_context, place_of
 from hayase.core.socket_folder import socket_folder
 from hayase.log.assignments import Place
 from hayase.log.open import open_log
@@ -572,6 +573,30 @@ def test_a_spare_process_takes_the_place_of_a_slot_that_a_slow_request_keeps(
     in_thread(pool, last)
     assert completed(last) == [True]
     assert task.done == ["slow", "last"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_warning_about_a_slow_request_is_of_its_topology_whichever_thread_logs_it(
+    pool: SlotPool, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    Task(pool, 0, 1, slow_until(gate))
+    slow, other = work("slow", 0), work("other", 0)
+
+    def run(request: Work) -> None:
+        with log_context(application_id="neighbour"):
+            pool.run(request, wait)
+
+    threading.Thread(target=run, args=(slow,)).start()
+    time.sleep(0.05)
+    threading.Thread(target=run, args=(other,)).start()
+    Spare(pool, source.order())
+    assert completed(other) == [True]
+    gate.set()
+    assert completed(slow) == [True]
+    (record,) = [each for each in caplog.records if "has kept slot" in each.getMessage()]
+    assert place_of(record) == {"application_id": "slow"}
 
 
 @pytest.mark.usefixtures("impatient")

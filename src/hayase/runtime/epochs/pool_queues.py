@@ -114,6 +114,7 @@ class PoolQueues:
             _LOG.warning(
                 "an epoch of %s has kept slot %d for more than %g s while others waited: it goes on in a process of "
                 "its own", slow.application_id, queue.slot, patience_s(holder, slow),
+                extra={"application_id": slow.application_id},  # the thread may be that of one that waits
             )  # fmt: skip
             own = SlotQueue(queue.slot, threading.Condition(self._lock), slow.application_id)
             own.slow_at = self._monotonic()
