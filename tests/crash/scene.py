@@ -101,8 +101,9 @@ class Started:
         return [process for process in found if _parent(process) not in {each.pid for each in found}]
 
     def workers(self) -> list[psutil.Process]:
-        """The Python workers."""
-        return [child for daemon in self.daemons() for child in _children(daemon)]
+        """The Python workers, without the sources of spare processes."""
+        children = [child for daemon in self.daemons() for child in _children(daemon)]
+        return [child for child in children if not _has_own_group(child)]
 
     def end(self) -> None:
         """SIGKILL to whatever is left."""
@@ -333,6 +334,14 @@ def _parent(process: psutil.Process) -> int | None:
         return int(process.ppid())
     except psutil.NoSuchProcess:
         return None
+
+
+def _has_own_group(process: psutil.Process) -> bool:
+    """Whether it has, as a source of spare processes does; workers are in that of their daemon."""
+    try:
+        return os.getpgid(process.pid) == process.pid
+    except ProcessLookupError:
+        return False
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

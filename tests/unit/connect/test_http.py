@@ -100,7 +100,7 @@ def test_a_request_without_a_right_signature_is_refused(log: Log) -> None:
         right = {"X-Signature": sign, "X-Timestamp": now}
         assert httpx2.post(hook.url, content=body, headers=right).status_code == 200
         assert httpx2.post(hook.url, content=b'{"id":8}', headers=right).status_code == 401
-        for stamp in ("1", "9" * 400, "9" * 5_000):  # the last ones are no number of Python, or of the machine's
+        for stamp in ("1", "9" * 400, "9" * 5_000):  # the last ones have no conversion
             assert httpx2.post(hook.url, content=body, headers={**right, "X-Timestamp": stamp}).status_code == 401
         assert httpx2.post(hook.url, content=body).status_code == 401
         assert hook.values() == [{"id": 7}]

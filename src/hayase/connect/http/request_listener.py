@@ -24,7 +24,7 @@ from hayase.core.asgi_thread import AsgiThread
 Handler = Callable[[Request, bytes], Awaitable[Response]]
 """Answers a request whose body and signature are in order."""
 _STAMP_DIGITS_MAX = 12
-"""Of a time in seconds; a longer number may be none of Python."""
+"""Of a time in seconds; Python refuses to convert much longer ones."""
 SignedContent = Callable[[Request, str, str, bytes], bytes]
 """What the signature covers: of a request, its path behind that of the connector, the timestamp, and the body."""
 

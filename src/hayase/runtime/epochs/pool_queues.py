@@ -105,7 +105,7 @@ class PoolQueues:
                 self._detach(queue, holder, slow)
 
     def _detach(self, queue: SlotQueue, holder: PoolWorker, slow: Work) -> None:
-        # A process that is not reached does the others, too: those are second attempts, whose results are not taken.
+        # A process that gets no word does the others, too: those are second attempts, whose results are not taken.
         if holder.current is not None and len(holder.batch) > 1 and holder.sent:
             with contextlib.suppress(OSError):
                 send_if_room(holder.connection, msgspec.msgpack.encode(Withdraw(holder.current)))
