@@ -1,6 +1,6 @@
 """Runs ksqlDB's cases and prints which fail.
 
-python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql|rest] [--engine driver] [--form rows|columns]
+python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql|rest] [--engine driver|spark] [--form rows|columns]
     [--cut each|runs|random] [--filter TEXT] [--show N]
 """
 
@@ -18,6 +18,7 @@ from tests.ksqldb.cases import VARIABLE, Case, CaseFolder
 from tests.ksqldb.driver import Cut
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 from tests.ksqldb.rest import failure_of_any
+from tests.ksqldb.spark_engine import run_on_spark
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--tiers", default="1,2,3,4")
     parser.add_argument("--kind", choices=["query", "sql", "rest"], action="append")
-    parser.add_argument("--engine", choices=["driver"], default="driver", help="what runs the queries: the test driver")
+    parser.add_argument(
+        "--engine",
+        choices=["driver", "spark"],
+        default="driver",
+        help="what runs the queries: the test driver, or Spark with a broker, which takes the cases that end alike "
+        "wherever epochs begin, in the form that the application has",
+    )
     parser.add_argument("--form", choices=["rows", "columns"], default="rows", help="columns: where nodes have them")
     parser.add_argument(
         "--cut", choices=["each", "runs", "random"], help="how inputs become epochs; default: each, in columns runs"
@@ -95,9 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder, options.kind or ("query", "sql", "rest"), map(int, options.tiers.split(",")), options.filter
     )
     begin = time.monotonic()
+    known = {} if options.all else known_failures()
     forms: Counter[str] = Counter()
-    cut = options.cut or ("runs" if options.form == "columns" else "each")
-    failed, counts = run(cases, {} if options.all else known_failures(), options.form, cut, forms)
+    if options.engine == "spark":
+        outcome = run_on_spark(cases, known)
+        print(f"{outcome.left_out} cases left out: Spark does not take them")
+        cases = list(outcome.ran)
+        failed = [Failed(case, outcome.problems[case.id]) for case in cases if case.id in outcome.problems]
+        counts = Counter(case.file for case in cases)
+    else:
+        cut = options.cut or ("runs" if options.form == "columns" else "each")
+        failed, counts = run(cases, known, options.form, cut, forms)
     print_failures(failed, options.show)
     print_table(failed, counts)
     if options.list is not None:

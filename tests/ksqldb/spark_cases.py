@@ -54,6 +54,19 @@ class RunningCase:
     prefix: str
 
 
+@dataclass(frozen=True)
+class TogetherOutcome:
+    """What became of cases that ran on one runtime.
+
+    Attributes:
+        problems: of those that fail, by id.
+        complete: whether all were run to their end; otherwise one stopped them.
+    """
+
+    problems: Mapping[str, str]
+    complete: bool
+
+
 def selected(folder: CaseFolder, count: int, *, with_registry: bool) -> list[Case]:
     """So many cases that do not depend on how records of several topics follow each other, from many files.
 
@@ -64,7 +77,7 @@ def selected(folder: CaseFolder, count: int, *, with_registry: bool) -> list[Cas
     """
     by_file: dict[str, list[Case]] = {}
     for case in folder.cases(["query"]):
-        if uses_registry(case) is with_registry and _runs_alike(case):
+        if uses_registry(case) is with_registry and runs_alike(case):
             by_file.setdefault(case.file, []).append(case)
     rounds = zip_longest(*(by_file[file] for file in sorted(by_file)))
     return [case for each in rounds for case in each if case is not None][:count]
@@ -76,7 +89,7 @@ def uses_registry(case: Case) -> bool:
     return case.format in _WITH_REGISTRY or any(f"'{name}'" in texts for name in _WITH_REGISTRY)
 
 
-def _runs_alike(case: Case) -> bool:
+def runs_alike(case: Case) -> bool:
     """Whether epochs of many records give what records one by one give, each query by itself."""
     if case.error is not None or not case.outputs or not case.inputs or case.tier > 3:
         return False
@@ -141,8 +154,8 @@ def _renamed(parsed: ParsedStatement, prefix: str) -> ParsedStatement:
     return replace(parsed, statement=replace(statement, properties=properties))
 
 
-def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log, registry: Any) -> list[str]:
-    """Run cases on one runtime; a line for each that fails.
+def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log, registry: Any) -> TogetherOutcome:
+    """Run cases on one runtime.
 
     Args:
         cases: to run.
@@ -150,12 +163,18 @@ def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log
         log: the runtime's.
         registry: of schemas.
     """
-    runtime = StreamsRuntime(settings, recall=False)
     running: list[RunningCase] = []
-    after: dict[str, set[str]] = {}
+    refused: dict[str, str] = {}
     for number, case in enumerate(cases):
-        made = prepared(case, f"{settings['application.id']}-{number}-", registry)
-        running.append(made)
+        try:
+            running.append(prepared(case, f"{settings['application.id']}-{number}-", registry))
+        except HayaseError as error:
+            refused[case.id] = str(error)
+    if not running:
+        return TogetherOutcome(refused, complete=True)
+    runtime = StreamsRuntime(settings, recall=False)
+    after: dict[str, set[str]] = {}
+    for number, made in enumerate(running):
         writers: dict[str, str] = {}
         _fill(made, log)
         for query in made.session.queries.values():
@@ -169,8 +188,13 @@ def run_together(cases: Sequence[Case], settings: Mapping[str, object], log: Log
         runtime.run_to_end(after=after)
     except HayaseError:
         failed = {name: app.error for name, app in runtime.topologies.items() if app.error is not None}
-        return [f"{running[int(name[4:].partition('.')[0])].case.id}: {error}" for name, error in failed.items()]
-    return [problem for each in running if (problem := _problem(each, log)) is not None]
+        if not failed:
+            raise
+        stopped = {running[int(name[4:].partition(".")[0])].case.id: str(error) for name, error in failed.items()}
+        return TogetherOutcome(refused | stopped, complete=False)
+    found = {made.case.id: _problem(made, log) for made in running}
+    wrong = {case_id: problem for case_id, problem in found.items() if problem is not None}
+    return TogetherOutcome(refused | wrong, complete=True)
 
 
 def _fill(made: RunningCase, log: Log) -> None:
@@ -203,8 +227,7 @@ def _problem(made: RunningCase, log: Log) -> str | None:
     expected = sorted(made.case.outputs, key=lambda record: codecs.encode(record).key or b"")
     made.case = replace(made.case, outputs=expected)
     # Kafka's client takes a time of 0 for none: the log writes 1
-    problem = wrong_output(made.case, made.session, codecs, any_zero_time=True)
-    return None if problem is None else f"{made.case.id}: {problem}"
+    return wrong_output(made.case, made.session, codecs, any_zero_time=True)
 
 
 def _records(log: Log, topic: str) -> Iterator[RawRecord]:
