@@ -25,6 +25,20 @@ def test_epochs_come_to_take_a_tenth_of_a_second_or_have_one_record(record_s: fl
     assert records == 1 or epoch_s == pytest.approx(TARGET_S, rel=0.1)
 
 
+@pytest.mark.parametrize("fixed_s", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("record_s", [1e-6, 1e-4])
+def test_where_an_epoch_without_records_takes_too_long_its_records_take_about_as_long(
+    record_s: float, fixed_s: float
+) -> None:
+    """On a busy machine a bound that only fell would end at one record."""
+    share = FairShare()
+    for _ in range(60):
+        bound = share.records_max(others_want_slots=True)
+        assert bound is not None
+        share.completed(bound, fixed_s + bound * record_s)
+    assert fixed_s / 4 <= bound * record_s <= 2 * fixed_s
+
+
 def test_an_epoch_of_few_records_says_nothing_about_how_long_they_take() -> None:
     share = FairShare()
     for _ in range(10):

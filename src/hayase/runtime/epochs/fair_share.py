@@ -15,11 +15,14 @@ _MEASURED_FROM = 0.5
 class FairShare:
     """One per topology. Nothing waits longer for a slot than an epoch takes, so what bounds epochs bounds the wait.
 
-    The bound settles where an epoch with its fixed cost takes `TARGET_S`.
+    The bound settles where an epoch with its fixed cost takes `TARGET_S`. Where the fixed cost alone is half of that or
+    more, the records may take as long as it: fewer records would hardly make epochs shorter.
     """
 
     def __init__(self) -> None:
         self._records = float(FIRST_RECORDS_MAX)
+        self._compared: tuple[int, float] | None = None
+        self._fixed_s: float | None = None
 
     def records_max(self, *, others_want_slots: bool) -> int | None:
         """The bound for the next epoch; `None`: none beside `max.records.per.epoch`."""
@@ -27,7 +30,21 @@ class FairShare:
 
     def completed(self, records: int, busy_s: float) -> None:
         """Note how many records an epoch had, and how long it kept its slots."""
-        if records < self._records * _MEASURED_FROM or busy_s <= 0:
+        if records < int(self._records) * _MEASURED_FROM or busy_s <= 0:
             return
-        wanted = records * TARGET_S / busy_s
+        self._compare(records, busy_s)
+        fixed_s = min(self._fixed_s or 0.0, busy_s)
+        records_s = max(busy_s - fixed_s, busy_s / 2)
+        wanted = records * max(TARGET_S - fixed_s, fixed_s) / records_s
         self._records = max(1.0, min(max(wanted, self._records / _STEP_MAX), self._records * _STEP_MAX))
+
+    def _compare(self, records: int, busy_s: float) -> None:
+        """Learn the fixed cost from two epochs, one with twice as many records as the other, or more."""
+        if self._compared is None:
+            self._compared = records, busy_s
+            return
+        before, before_s = self._compared
+        if max(records, before) >= 2 * min(records, before):
+            fixed_s = max(0.0, busy_s - records * max(0.0, (busy_s - before_s) / (records - before)))
+            self._fixed_s = fixed_s if self._fixed_s is None else (self._fixed_s + fixed_s) / 2
+            self._compared = records, busy_s
