@@ -27,10 +27,10 @@ INSERT INTO s VALUES ('a', 2);
 
 
 @contextmanager
-def server(place: Place) -> Iterator[tuple[ServerContext, TestClient]]:
+def server(place: Place, **others: object) -> Iterator[tuple[ServerContext, TestClient]]:
     settings = {key: value for key, value in place.settings().items() if key not in ("application.id", "log.dir")}
     where = {"log.dir": place.config.location, "auto.offset.reset": "earliest"}
-    context = open_server(ServerSettings.of({**settings, **where, "commit.interval.ms": 200}))
+    context = open_server(ServerSettings.of({**settings, **where, "commit.interval.ms": 200, **others}))
     try:
         yield context, client_of(context)
     finally:
@@ -77,3 +77,24 @@ def test_queries_run_answer_change_and_go_on_after_a_restart(place: Place) -> No
 def pulled(client: TestClient) -> list[list[object]]:
     response = client.post("/query", json={"ksql": "SELECT * FROM t;"})
     return [] if response.status_code == 503 else rows(client, "SELECT * FROM t;")
+
+
+HANGING = """
+CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);
+CREATE FUNCTION spin (v INT) RETURNS INT LANGUAGE PYTHON AS 'import time; time.sleep(600)';
+SET 'ksql.streams.max.poll.interval.ms' = '2000';
+CREATE STREAM spun AS SELECT k, spin(v) AS v FROM s;
+UNSET 'ksql.streams.max.poll.interval.ms';
+CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
+INSERT INTO s VALUES ('a', 1);
+"""
+
+
+def test_a_function_that_hangs_fails_its_query_at_the_limit_that_set_gave_and_no_other(place: Place) -> None:
+    with server(place, **{"ksql.udfs.python.enabled": "true"}) as (context, client):
+        ksql(client, HANGING)
+        wait_until(lambda: context.host.status("CSAS_SPUN_0").state is QueryState.ERROR, 240)
+        [failure, *_] = context.host.status("CSAS_SPUN_0").errors
+        assert "no progress for 2000 ms" in failure.message and "SPIN" in failure.message
+        answers(client, "SELECT * FROM t;", [["a", 1]])
+        assert context.host.status("CTAS_T_1").state is QueryState.RUNNING
