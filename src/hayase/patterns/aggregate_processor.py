@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from hayase.patterns.command_reading import (
     command_headers,
     read_command,
     read_envelope,
+    reply_headers,
 )
 from hayase.patterns.decider import Rejected
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
@@ -99,14 +100,13 @@ FailureHandler = Callable[[FailedCommand, Exception], HandlerAnswer]
 """Decides what happens when the code of an aggregate raises."""
 
 
-@dataclass(slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct):
     """All that a command does, made before any of it is written."""
 
     state: AggregateState[Any]
-    events: list[Record[bytes, Outgoing]] = field(default_factory=list)
-    commands: list[Record[bytes, Outgoing]] = field(default_factory=list)
-    deadlines: list[tuple[int, str, Record[bytes, Outgoing]]] = field(default_factory=list)
+    events: list[Record[bytes, Outgoing]] = msgspec.field(default_factory=list)
+    commands: list[Record[bytes, Outgoing]] = msgspec.field(default_factory=list)
+    deadlines: list[tuple[int, str, Record[bytes, Outgoing]]] = msgspec.field(default_factory=list)
     rejected: str | None = None
 
 
@@ -137,7 +137,9 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
 
     def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
         self._aggregate = aggregate
-        self._state_serde = aggregate.state_serde()
+        self._source = f"/{aggregate.name}"
+        self._events_sink = f"{aggregate.name}-events-sink"
+        self._replies_sink = f"{aggregate.name}-replies-sink"
         self._expired_before_ms = -1
         """Ids that are older than this have been removed in this process."""
         self._compared = False
@@ -207,7 +209,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             return _Outcome(before, rejected=None if undoes_nothing else decided.reason)
         outcome = _Outcome(before)
         cause = {
-            cloud_events.SOURCE: f"/{aggregate.name}",
+            cloud_events.SOURCE: self._source,
             cloud_events.CAUSATION: envelope.command_id,
             cloud_events.CORRELATION: envelope.correlation_id,
             cloud_events.APPLICATION: self.context.application_id,
@@ -228,7 +230,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             outcome.events.append(Record(state.id.encode(), Outgoing(data), now_ms, headers))
             self._react(envelope, event, outcome, now_ms)
         if outcome.events:
-            self._state_serde.to_bytes(outcome.state)  # what cannot be kept fails here, before anything is sent
+            self._states.put(before.id, outcome.state)  # what cannot be kept fails here, before anything is sent
         return outcome
 
     def _react(self, envelope: Envelope, event: object, outcome: _Outcome, now_ms: int) -> None:
@@ -257,15 +259,13 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             cloud_events.CAUSATION: event_id,
             cloud_events.CORRELATION: envelope.correlation_id,
         }
-        return command_headers(command, command_id, f"/{self._aggregate.name}", due_ms, more)
+        return command_headers(command, command_id, self._source, due_ms, more)
 
     def _write(self, envelope: Envelope, outcome: _Outcome, now_ms: int) -> None:
         name = self._aggregate.name
         for event in outcome.events:
             self._counted["event"].record()
-            self.context.forward(event, f"{name}-events-sink")
-        if outcome.events:
-            self._states.put(envelope.aggregate_id, outcome.state)
+            self.context.forward(event, self._events_sink)
         for due_ms, command_id, record in outcome.deadlines:
             kept = (record.value.topic, record.key, record.headers, record.value.data)
             self._deadlines.put(time_key(due_ms, command_id), msgspec.msgpack.encode(kept))
@@ -323,18 +323,10 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         return data
 
     def _reply_with(self, envelope: Envelope, data: bytes) -> None:
-        now_ms, name = self.context.current_system_time_ms(), self._aggregate.name
-        headers = cloud_events.to_headers({
-            cloud_events.ID: envelope.command_id,
-            cloud_events.TYPE: "Reply",
-            cloud_events.SOURCE: f"/{name}",
-            cloud_events.SUBJECT: envelope.aggregate_id,
-            cloud_events.TIME: cloud_events.time_text(now_ms),
-            cloud_events.CAUSATION: envelope.command_id,
-            cloud_events.CORRELATION: envelope.correlation_id,
-        })  # fmt: skip
+        now_ms = self.context.current_system_time_ms()
+        headers = reply_headers(envelope, self._source, now_ms)
         reply = Outgoing(data, envelope.reply_partition)
-        self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), f"{name}-replies-sink")
+        self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), self._replies_sink)
 
     def _dead_letter(self, record: Record[bytes | None, bytes | None], code: str, reason: str) -> None:
         self._counted["dead-letter"].record()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, Record
@@ -28,8 +29,7 @@ class InvalidCommandError(Exception):
         self.code, self.reason = code, reason
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """What a command's record says beside the command: whom it is for, and what it belongs to.
 
     Attributes:
@@ -146,6 +146,27 @@ def command_headers(
         cloud_events.TIME: cloud_events.time_text(time_ms),
         **more,
     })  # fmt: skip
+
+
+def reply_headers(envelope: Envelope, source: str, time_ms: int) -> Headers:
+    """The headers of the reply to a command; written out, for every command has one.
+
+    Args:
+        envelope: of the command.
+        source: the aggregate or saga that replies.
+        time_ms: when.
+    """
+    command_id = envelope.command_id.encode()
+    return (
+        *cloud_events.JSON_EVENT,
+        ("ce_id", command_id),
+        ("ce_type", b"Reply"),
+        ("ce_source", source.encode()),
+        ("ce_subject", envelope.aggregate_id.encode()),
+        ("ce_time", cloud_events.time_text(time_ms).encode()),
+        ("ce_causationid", command_id),
+        ("ce_correlationid", envelope.correlation_id.encode()),
+    )
 
 
 def _number(attributes: dict[str, str], name: str) -> int | None:

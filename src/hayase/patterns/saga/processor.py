@@ -21,6 +21,7 @@ from hayase.patterns.command_reading import (
     command_headers,
     read_command,
     read_envelope,
+    reply_headers,
 )
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
@@ -272,15 +273,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             reason=reason,
             code=code,
         )
-        headers = cloud_events.to_headers({
-            cloud_events.ID: envelope.command_id,
-            cloud_events.TYPE: "Reply",
-            cloud_events.SOURCE: f"/{name}",
-            cloud_events.SUBJECT: envelope.aggregate_id,
-            cloud_events.TIME: cloud_events.time_text(now_ms),
-            cloud_events.CAUSATION: envelope.command_id,
-            cloud_events.CORRELATION: envelope.correlation_id,
-        })  # fmt: skip
+        headers = reply_headers(envelope, f"/{name}", now_ms)
         value = Outgoing(encode_reply(reply), envelope.reply_partition)
         self.context.forward(Record(envelope.command_id.encode(), value, now_ms, headers), f"{name}-replies-sink")
 
