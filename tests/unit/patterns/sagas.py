@@ -11,7 +11,7 @@ from typing import Any
 from hayase import Serdes, StreamsBuilder
 from hayase.patterns import CommandTarget, Decider, EventSourced, Rejected, Retries, Saga, SagaState, Step
 from hayase.patterns.command_reading import command_headers
-from hayase.patterns.replies import Reply, encode_reply
+from hayase.patterns.replies import Reply, decode_reply, encode_reply
 from hayase.patterns.saga.rows import SagaRow
 from hayase.testing import TopologyTestDriver
 
@@ -124,9 +124,9 @@ class Driven:
         self._own_replies = driver.create_output_topic("checkout-replies", raw, raw)
         self._told = driver.create_output_topic("checkout-events", raw, raw)
 
-    def send(self, saga_id: str, command: object, command_id: str) -> None:
+    def send(self, saga_id: str, command: object, command_id: str, **more: str) -> None:
         made = self.saga.command(saga_id, command)
-        headers = command_headers(made, command_id, "/tests", 0, {})
+        headers = command_headers(made, command_id, "/tests", 0, {**more})
         self._commands.pipe_input(saga_id.encode(), made.data, 0, headers)
 
     def stock(self, item: str, command: Reserve | Release, command_id: str, **more: str) -> None:
@@ -155,6 +155,10 @@ class Driven:
     def left(self, item: str = "book") -> int:
         left: int = self.driver.store("stock-state").get(item).state.left
         return left
+
+    def request_digests(self) -> list[str]:
+        """Those of the replies, by which a command source tells a repeat from another request with its id."""
+        return [decode_reply(each).request_digest for each in self._own_replies.read_values_to_list()]
 
     def statuses(self) -> list[str]:
         return [each.decode().split('"status":"')[1].split('"')[0] for each in self._own_replies.read_values_to_list()]

@@ -152,6 +152,13 @@ def test_a_repeated_start_and_repeated_answers_do_nothing() -> None:
         assert (shop.sent("payments"), shop.sent("shipping"), shop.left()) == ([PAY_1], [SHIP_1], 0)
 
 
+def test_a_start_with_the_id_of_another_one_is_answered_with_the_digest_of_the_first() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a", requestdigest="of the book")
+        shop.send("17", Checkout("pen"), "a", requestdigest="of the pen")
+        assert shop.request_digests() == ["of the book", "of the book"]
+
+
 def test_retry_sends_at_once() -> None:
     with driven() as shop:
         shop.send("17", Checkout("book"), "a")

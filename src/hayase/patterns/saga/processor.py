@@ -147,8 +147,10 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
     def _start(self, envelope: Envelope, data: Any, row: SagaRow | None) -> None:
         saga, now_ms = self._saga, self.context.current_system_time_ms()
         if row is not None:
-            same = row.start_id == envelope.command_id
-            self._reply(envelope, "accepted" if same else "rejected", "" if same else "the saga is there already")
+            if row.start_id == envelope.command_id:
+                self._reply(envelope, "accepted", digest=row.start_digest)
+            else:
+                self._reply(envelope, "rejected", "the saga is there already")
             return
         definition = saga.definitions[saga.version]
         json = msgspec.Raw(saga.data.encode(saga.data.name_of(data), data))
@@ -162,6 +164,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             started_ms=now_ms,
             changed_ms=now_ms,
             steps={name: StepRow() for name in definition.steps},
+            start_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
         )
         self._count_open(row.version, 1)
         self._change(row, envelope.command_id, SagaMachine.start)
@@ -262,7 +265,10 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         reported: Forwarded = Record(row.id.encode(), Outgoing(msgspec.json.encode(data)), now_ms, headers)
         self.context.forward(reported, f"{self._saga.name}-events-sink")
 
-    def _reply(self, envelope: Envelope, status: Status, reason: str = "", code: str = "") -> None:
+    def _reply(
+        self, envelope: Envelope, status: Status, reason: str = "", code: str = "", *, digest: str | None = None
+    ) -> None:
+        """Answer a command; `digest`: of the one that is repeated, if it is not this one."""
         now_ms, name = self.context.current_system_time_ms(), self._saga.name
         reply = Reply(
             status=status,
@@ -272,6 +278,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             command_type=envelope.type,
             reason=reason,
             code=code,
+            request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, "") if digest is None else digest,
         )
         headers = reply_headers(envelope, f"/{name}", now_ms)
         value = Outgoing(encode_reply(reply), envelope.reply_partition)

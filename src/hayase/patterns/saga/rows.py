@@ -55,6 +55,7 @@ class SagaRow(msgspec.Struct):
         changed_ms: when it last changed.
         steps: by name.
         reason: why it is undone.
+        start_digest: see `Reply.request_digest`; of the command that started it.
     """
 
     id: str
@@ -67,6 +68,7 @@ class SagaRow(msgspec.Struct):
     changed_ms: int
     steps: dict[str, StepRow]
     reason: str = ""
+    start_digest: str = ""
 
     @property
     def tries(self) -> int:
