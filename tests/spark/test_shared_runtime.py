@@ -263,13 +263,24 @@ def test_worker_processes_that_are_killed_are_replaced_and_nothing_is_lost_or_do
 
 
 def _workers() -> list[int]:
-    """The processes in which Spark runs Python for slots: children of the daemons."""
+    """The processes in which Spark runs Python for slots: children of the daemons, but the sources of spare processes.
+
+    Such a source leads a process group of its own.
+    """
     daemons = [
         process
         for process in psutil.Process().children(recursive=True)
         if "hayase.runtime.worker.daemon" in _line(process)
     ]
-    return [child.pid for daemon in daemons for child in daemon.children()]
+    children = [child.pid for daemon in daemons for child in daemon.children()]
+    return [child for child in children if _group(child) != child]
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def _line(process: psutil.Process) -> str:
