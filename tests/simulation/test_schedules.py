@@ -114,7 +114,7 @@ def test_what_is_not_deterministic_is_sent_once_even_if_one_of_two_receivers_is_
 
 
 def _planner_that_wakes_when_its_epochs_are_forgotten(kafka: bool) -> None:
-    with quiet_world(5, STATELESS, kafka=kafka, **{"num.bundles": 2}) as world:
+    with quiet_world(6, STATELESS, kafka=kafka, **{"num.bundles": 2}) as world:
         world.start(machine=0)
         for number in (0, 1, 0, 1):
             world.put(partition=number)

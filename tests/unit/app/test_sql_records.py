@@ -68,7 +68,7 @@ def test_what_state_does_not_depend_on_may_change(tmp_path: Path, before: str, a
     [
         (COUNTED.format(""), COUNTED.format("WHERE w > 0"), "matching columns not part of aggregate"),
         (COUNTED.format(""), COUNTED.format("").replace("SUM", "MAX"), "keep its aggregate functions"),
-        (COUNTED.format(""), COUNTED.format("WINDOW TUMBLING (SIZE 1 SECOND)"), "windows = None"),
+        (COUNTED.format(""), COUNTED.format("WINDOW TUMBLING (SIZE 1 SECOND)"), "windows = none"),
         (JOINED.format(""), JOINED.format(", x"), "Upgrades not yet supported for StreamTableJoin"),
         ("CREATE STREAM a AS SELECT k, v FROM s;", "CREATE STREAM a AS SELECT k, w FROM s;", "`V` INTEGER"),
     ],

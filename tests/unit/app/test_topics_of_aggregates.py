@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -68,4 +69,8 @@ def test_an_aggregate_whose_events_would_expire_is_not_added(runtime: StreamsRun
     with pytest.raises(ConfigError) as raised:
         runtime.add_topology("orders", topology)
     assert raised.value.condition == "EVENTS_WOULD_BE_LOST"
-    assert set(runtime.topologies) == {"copy"} and runtime.topology("copy").state is State.RUNNING
+    assert set(runtime.topologies) == {"copy"}
+    deadline = time.monotonic() + 60
+    while runtime.topology("copy").state is not State.RUNNING:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
