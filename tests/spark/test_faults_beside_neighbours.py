@@ -66,7 +66,7 @@ def test_a_topology_that_is_at_fault_ends_alone(place: Place) -> None:
     runtime.add_topology("healthy", totals(), OF_TOPOLOGIES)
     for name, (change, _, _) in FAULTS.items():
         place.log.create_topic(f"out-{name}", 2, {"max.message.bytes": "500"})
-        settings = {**OF_TOPOLOGIES, "max.poll.interval.ms": 1_500}
+        settings = {**OF_TOPOLOGIES, "max.poll.interval.ms": 4_000}
         runtime.add_topology(name, copying(f"in-{name}", f"out-{name}", change), settings)
     with runtime:
         runtime.start()

@@ -82,7 +82,7 @@ def pulled(client: TestClient) -> list[list[object]]:
 HANGING = """
 CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);
 CREATE FUNCTION spin (v INT) RETURNS INT LANGUAGE PYTHON AS 'import time; time.sleep(600)';
-SET 'ksql.streams.max.poll.interval.ms' = '2000';
+SET 'ksql.streams.max.poll.interval.ms' = '6000';
 CREATE STREAM spun AS SELECT k, spin(v) AS v FROM s;
 UNSET 'ksql.streams.max.poll.interval.ms';
 CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
@@ -90,11 +90,12 @@ INSERT INTO s VALUES ('a', 1);
 """
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_fails_its_query_at_the_limit_that_set_gave_and_no_other(place: Place) -> None:
     with server(place, **{"ksql.udfs.python.enabled": "true"}) as (context, client):
         ksql(client, HANGING)
         wait_until(lambda: context.host.status("CSAS_SPUN_0").state is QueryState.ERROR, 240)
         [failure, *_] = context.host.status("CSAS_SPUN_0").errors
-        assert "no progress for 2000 ms" in failure.message and "SPIN" in failure.message
+        assert "no progress for 6000 ms" in failure.message and "SPIN" in failure.message
         answers(client, "SELECT * FROM t;", [["a", 1]])
         assert context.host.status("CTAS_T_1").state is QueryState.RUNNING
