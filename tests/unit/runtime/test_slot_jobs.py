@@ -111,6 +111,24 @@ def test_results_that_an_earlier_planner_did_not_take_are_removed(scene: Scene) 
     assert scene.blobs.is_empty()
 
 
+def test_a_round_whose_results_are_damaged_is_run_again(scene: Scene) -> None:
+    jobs = scene.jobs(span_s=0)
+    _, some = scene.ask("a", 0)
+    job = jobs.begin(-1)
+    (order,) = jobs.orders(job)
+    assert order.round is not None
+    scene.run_round(jobs, job)
+    name = f"{ROUNDS_FOLDER}{order.round.run}/{job}-0"
+    data = scene.blobs.get(name)
+    assert data is not None
+    scene.blobs.delete(name)
+    scene.blobs.put_if_absent(name, data[:1] + bytes([data[1] ^ 1]) + data[2:])
+    job = jobs.begin(job)
+    assert not some.done.is_set() and scene.run_round(jobs, job) == ["a"]
+    jobs.begin(job)
+    assert some.done.is_set() and not some.results[0].error
+
+
 def test_jobs_are_rounds_while_others_want_the_cores(scene: Scene) -> None:
     jobs = scene.jobs()
     scene.contended = True

@@ -6,12 +6,16 @@ both have.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from hayase.runtime.wire.slot_messages import TopologyResult
 from hayase.storage.blobs import BlobStore
+from hayase.storage.checksum import with_checksum, without_checksum
+
+_LOG = logging.getLogger("hayase.runtime")
 
 ROUNDS_FOLDER = "rounds/"
 """Of the runtime's checkpoint. What is in it is of the present planner's rounds; the next planner removes it."""
@@ -31,16 +35,20 @@ class RoundResults:
 
     def publish(self, job: int, slot: int, results: Sequence[TopologyResult]) -> None:
         """Slot: all that it has done."""
-        self._blobs.put_if_absent(self._name(job, slot), msgspec.msgpack.encode(results))
+        self._blobs.put_if_absent(self._name(job, slot), with_checksum(msgspec.msgpack.encode(results)))
 
     def take(self, job: int, slot: int) -> list[TopologyResult]:
-        """Planner: the results of a slot, which are removed; none if its task has died."""
+        """Planner: the results of a slot, which are removed; none if its task has died, or if they are damaged."""
         name = self._name(job, slot)
         data = self._blobs.get(name)
         if data is None:
             return []
         self._blobs.delete(name)
-        return msgspec.msgpack.decode(data, type=list[TopologyResult])
+        body = without_checksum(data)
+        if body is None:
+            _LOG.warning("%s, results of a round, is damaged: what the slot has done is done again", name)
+            return []
+        return msgspec.msgpack.decode(body, type=list[TopologyResult])
 
     def _name(self, job: int, slot: int) -> str:
         return f"{self._folder}/{job}-{slot}"
