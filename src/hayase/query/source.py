@@ -31,7 +31,7 @@ class StateSource:
         checkpoint_id: of the checkpoint it must belong to.
         epoch_lock: whether the folder is a follower's, which keeps an epoch lock.
         paths: folders of states that are elsewhere, by name.
-        others: gives the sources to ask when the states here cannot be caught at one epoch.
+        others: gives the sources to ask when the states here cannot be taken at one epoch.
         kept: held for as long as this is in use.
     """
 
@@ -88,38 +88,38 @@ class StateSource:
 
     def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float, wait_s: float) -> Snapshots:
         until_s = time.monotonic() + wait_s
-        with closing(self._caught(names, max_seconds)) as caught:
+        with closing(self._snapshots_of(names, max_seconds)) as taken:
             for attempt in count():
                 is_last = attempt > _ALONE and time.monotonic() >= until_s  # followers are asked in any case
-                if self._renew(caught) or (is_last and not strict):
-                    stack.enter_context(closing(caught.handed_over()))
-                    return caught.snapshots
+                if self._renew(taken) or (is_last and not strict):
+                    stack.enter_context(closing(taken.handed_over()))
+                    return taken.snapshots
                 if attempt >= _ALONE:
-                    answer = self._ask(stack, names, min(caught.epochs()), max_seconds)
+                    answer = self._ask(stack, names, min(taken.epochs()), max_seconds)
                     if answer is not None:
                         return answer
                 if is_last:
                     break
                 time.sleep(_TRY_EVERY_S)
-            epochs = caught.epochs()
+            epochs = taken.epochs()
         raise StateError(
             "EPOCHS_DIFFER",
-            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and "
+            f"The states at {self.folder} could not be taken at one epoch ({min(epochs)} to {max(epochs)}), and "
             f"there is no follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase "
             "follow` beside the application, or read as of an older epoch.",
         )
 
-    def _caught(self, names: Sequence[str], max_seconds: float) -> _Caught:
-        return _Caught(names, lambda name: self._snapshot(name, max_seconds))
+    def _snapshots_of(self, names: Sequence[str], max_seconds: float) -> _SnapshotsOfBundles:
+        return _SnapshotsOfBundles(names, lambda name: self._snapshot(name, max_seconds))
 
-    def _renew(self, caught: _Caught) -> bool:
+    def _renew(self, taken: _SnapshotsOfBundles) -> bool:
         """Whether all snapshots are after one epoch, when those that were behind have been taken again."""
-        if caught.renew():
+        if taken.renew():
             return True
         if self._epoch_lock is None:
             return False
         with self._epoch_lock.reading(_LOCK_TIMEOUT_S):  # the second time those that were the newest before
-            return caught.renew() or caught.renew()
+            return taken.renew() or taken.renew()
 
     @contextmanager
     def _snapshot(self, bundle: str, max_seconds: float) -> Iterator[ReaderSnapshot]:
@@ -130,14 +130,14 @@ class StateSource:
     def _ask(self, stack: ExitStack, names: list[str], epoch: int, max_seconds: float) -> Snapshots | None:
         """The states of a follower that is as far as every bundle here."""
         for other in self._others():
-            with closing(other._caught(names, max_seconds)) as caught:
+            with closing(other._snapshots_of(names, max_seconds)) as taken:
                 try:
-                    is_same = other._renew(caught)
+                    is_same = other._renew(taken)
                 except StateError:  # it is being rebuilt, or gone
                     continue
-                if is_same and min(caught.epochs()) >= epoch:
-                    stack.enter_context(closing(caught.handed_over()))
-                    return caught.snapshots
+                if is_same and min(taken.epochs()) >= epoch:
+                    stack.enter_context(closing(taken.handed_over()))
+                    return taken.snapshots
         return None
 
     def _reader(self, bundle: str) -> BundleReader:
@@ -155,7 +155,7 @@ class StateSource:
             )
 
 
-class _Caught:
+class _SnapshotsOfBundles:
     """Snapshots of several bundles, to be closed.
 
     Args:
@@ -182,12 +182,12 @@ class _Caught:
                 self.snapshots[name] = self._stacks[name].enter_context(self._open_snapshot(name))
         return len(self.epochs()) <= 1
 
-    def handed_over(self) -> _Caught:
+    def handed_over(self) -> _SnapshotsOfBundles:
         """The same snapshots; closing this one no longer closes them."""
-        caught = _Caught(self._names, self._open_snapshot)
-        caught.snapshots = self.snapshots
-        self._stacks, caught._stacks = caught._stacks, self._stacks
-        return caught
+        taken = _SnapshotsOfBundles(self._names, self._open_snapshot)
+        taken.snapshots = self.snapshots
+        self._stacks, taken._stacks = taken._stacks, self._stacks
+        return taken
 
     def close(self) -> None:
         """Let go of the snapshots."""

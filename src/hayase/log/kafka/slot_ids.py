@@ -183,7 +183,7 @@ class SlotIds:
             newest = assignments.newest()
             if newest.number == 0:
                 raise _no_assignments(application_id, owner)
-            # First ids alone: what is published under second ones has a delta, which is looked for.
+            # Both ids of each place. What is published under second ones has a delta, too, which is looked for.
             for each in (*assignments.earlier(newest.number), newest):
                 taken.update(*(place.ids for place in each.places.get(application_id, {}).values()))
         for id_ in sorted(taken):

@@ -216,7 +216,7 @@ class SlotPool:
                     work.cancelled = True
                     work.done.set()
             for works, queue in queued:
-                queue.works = type(works)(work for work in works if not work.cancelled)
+                queue.works = deque(work for work in works if not work.cancelled)
 
     def release(self, application_id: str, timeout_s: float) -> None:
         """Have all processes close what they keep for a topology; waits for them, within limits.
