@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from hayase.core.errors import LogError
 from hayase.core.kafka_security import is_security_key
+from hayase.log.kafka.forks import never_freed_in_children
 
 _LOG = logging.getLogger("hayase.log")
 _QUIET = logging.Logger("hayase.log.kafka.access", level=logging.CRITICAL + 1)
@@ -119,7 +120,7 @@ def _ask(
         "error_cb": failures.append,
     }
     given: dict[str, Any] = {**settings, **quick}  # as the client takes them
-    client = AdminClient(given, logger=_QUIET)
+    client = never_freed_in_children(AdminClient(given, logger=_QUIET))
     answer = client.describe_cluster(request_timeout=limit_s)
     deadline = monotonic() + limit_s
     patience_s: float | None = None

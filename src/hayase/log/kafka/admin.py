@@ -26,13 +26,12 @@ from confluent_kafka.admin import (
 from hayase.core.errors import ConfigError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.clients import (
-    ProcessBound,
     explained_error,
     kafka_error,
-    leak,
     log_error,
     open_admin,
 )
+from hayase.log.kafka.forks import ProcessBound
 from hayase.log.kafka.group_member import GroupMember
 from hayase.log.protocol import LogConfig, TopicInfo
 
@@ -91,11 +90,7 @@ class KafkaAdmin(ProcessBound):
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
         self._lock = threading.Lock()  # a thread of the parent process may have held the one before
-        if self._client is not None:
-            leak(self._client)
         self._client = None
-        for member in self._members.values():
-            leak(member.consumer)
         self._members = {}
 
     def close(self) -> None:

@@ -1,11 +1,8 @@
-"""Kafka clients as Hayase needs them: settings, errors, and what must not cross a fork."""
+"""Kafka clients as Hayase needs them: their settings and their errors."""
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -18,6 +15,7 @@ from hayase.core.kafka_security import usable_settings
 from hayase.core.logs import without_secrets
 from hayase.core.secrets import known_secrets
 from hayase.log.kafka.access import check_access, why_unanswered
+from hayase.log.kafka.forks import ForkableConsumer, ForkableProducer, never_freed_in_children
 from hayase.log.protocol import LogConfig
 
 Client = TypeVar("Client")
@@ -192,7 +190,7 @@ def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = Non
     settings = client_settings(config, "consumer")
     if on_commit is not None:
         settings["on_commit"] = on_commit
-    return _open(Consumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
+    return _open(ForkableConsumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_producer(config: LogConfig, **extra: object) -> Producer:
@@ -204,7 +202,7 @@ def open_producer(config: LogConfig, **extra: object) -> Producer:
             set, once a process.
     """
     settings = client_settings(config, "producer")
-    return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()})
+    return _open(ForkableProducer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_admin(config: LogConfig) -> AdminClient:
@@ -215,7 +213,7 @@ def open_admin(config: LogConfig) -> AdminClient:
 def _open(kind: Callable[..., Client], settings: Mapping[str, object]) -> Client:
     try:
         check_access(settings)
-        return kind(dict(settings), logger=_LOGGER)
+        return never_freed_in_children(kind(dict(settings), logger=_LOGGER))
     except (KafkaException, TypeError, ValueError) as error:
         reason = kafka_error(error).str() if isinstance(error, KafkaException) else str(error)
         reason = without_secrets(reason, known_secrets(settings))
@@ -284,33 +282,3 @@ def real_errors() -> Iterator[None]:
         if cause is None:  # now and then Python has lost it
             raise KafkaException(KafkaError(KafkaError._FATAL, str(error))) from error
         raise cause from None
-
-
-class ProcessBound:
-    """Something that holds clients. In a forked child it loses them, untouched, and makes new ones when used.
-
-    A client's threads do not exist in the child; closing or freeing it there would wait for them forever.
-    """
-
-    def __init__(self) -> None:
-        _HOLDERS.add(self)
-
-    def forget_clients(self) -> None:
-        """Drop every client without closing it: pass each to `leak`. Called in a child right after the fork."""
-        raise AssertionError(f"{type(self).__name__} must say which clients it holds")
-
-
-_HOLDERS: weakref.WeakSet[ProcessBound] = weakref.WeakSet()
-
-
-def leak(client: object) -> None:
-    """Keep a client of the parent process from ever being freed in this one."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
-
-
-def _forget_all() -> None:
-    for holder in list(_HOLDERS):
-        holder.forget_clients()
-
-
-os.register_at_fork(after_in_child=_forget_all)

@@ -28,7 +28,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import LATEST, KafkaAdmin, own_partitions
-from hayase.log.kafka.clients import ProcessBound, leak, log_error, open_consumer
+from hayase.log.kafka.clients import log_error, open_consumer
+from hayase.log.kafka.forks import ProcessBound
 from hayase.log.protocol import LogConfig, Marker
 
 _PARTITIONS = 32
@@ -122,8 +123,6 @@ class MarkerTopics(ProcessBound):
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
         self._lock = threading.Lock()  # a thread of the parent process may have held the one before
-        if self._kept is not None:
-            leak(self._kept.consumer)
         self._kept = None
 
     def close(self) -> None:

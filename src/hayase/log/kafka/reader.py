@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.clients import ProcessBound, leak
 from hayase.log.kafka.cursor import Cursor
+from hayase.log.kafka.forks import ProcessBound
 from hayase.log.protocol import LogConfig, RecordBatch
 
 _MAX_CURSORS = 8
@@ -77,6 +77,4 @@ class KafkaReader(ProcessBound):
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
-        for cursor in self._idle:
-            leak(cursor.consumer)
         self._idle = []

@@ -17,7 +17,8 @@ from confluent_kafka import KafkaError, KafkaException
 from hayase.core.errors import HayaseError, LogError
 from hayase.log.assignments import Assignment, Assignments, Place
 from hayase.log.kafka.admin import KafkaAdmin
-from hayase.log.kafka.clients import ProcessBound, explained_error, given_by_user, kafka_error
+from hayase.log.kafka.clients import explained_error, given_by_user, kafka_error
+from hayase.log.kafka.forks import ProcessBound
 from hayase.log.kafka.markers import MarkerKey, MarkerTopics, slot_key
 from hayase.log.kafka.transactions import (
     EpochWrite,
@@ -155,8 +156,6 @@ class SlotWriter(ProcessBound):
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
-        for session in self._sessions.values():
-            session.producer.leak()
         self._sessions = {}
 
     def _try(self, id_: str, steps: Sequence[SlotStep]) -> list[bool]:

@@ -16,7 +16,6 @@ from hayase.log.kafka.clients import (
     client_settings,
     given_by_user,
     kafka_error,
-    leak,
     open_producer,
     real_errors,
 )
@@ -242,10 +241,6 @@ class TransactionalProducer:
             self._producer.purge()
         except KafkaException:
             return
-
-    def leak(self) -> None:
-        """In a forked child: see `clients.leak`."""
-        leak(self._producer)
 
 
 class BundleProducer(TransactionalProducer):

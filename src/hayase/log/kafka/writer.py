@@ -13,14 +13,13 @@ from hayase.core.errors import HayaseError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.clients import (
-    ProcessBound,
     explained_error,
     given_by_user,
     kafka_error,
-    leak,
     open_producer,
     real_errors,
 )
+from hayase.log.kafka.forks import ProcessBound
 from hayase.log.kafka.markers import MarkerTopics, is_moved
 from hayase.log.kafka.produce import Sender
 from hayase.log.kafka.transactions import (
@@ -299,10 +298,6 @@ class KafkaWriter(ProcessBound):
 
     def forget_clients(self) -> None:
         """See `ProcessBound.forget_clients`."""
-        if self._appender is not None:
-            leak(self._appender.producer)
         self._appender = None
-        for producer in self._bundles.values():
-            producer.leak()
         self._bundles = OrderedDict()
         self._marker_partitions = {}
