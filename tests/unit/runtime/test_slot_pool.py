@@ -705,6 +705,37 @@ def test_a_topology_that_was_not_slow_lately_needs_no_process_of_its_own(
     assert pool.own_slots("slow") == frozenset()
 
 
+def test_a_topology_that_is_separated_has_a_process_of_its_own_before_it_was_slow(pool: SlotPool) -> None:
+    source = Source(pool)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1)
+    wait_until(lambda: pool.separate("behind", [0]))
+    assert pool.own_slots("behind") == {0}
+    some = work("behind", 0), work("other", 0)
+    for each in some:
+        in_thread(pool, each)
+    order = source.order()
+    assert order == StartSpare(0, "behind")
+    own = Spare(pool, order)
+    assert completed(*some) == [True, True]
+    assert (own.done, task.done) == (["behind"], ["other"])
+
+
+def test_a_topology_is_not_separated_where_no_process_can_be_started(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    assert not pool.separate("behind", [0])
+    assert pool.own_slots("behind") == frozenset()
+
+
+def test_only_so_many_topologies_are_separated(pool: SlotPool) -> None:
+    Source(pool)
+    pool.begin_job(1, 60)
+    names = [f"t{number}" for number in range(pool_queues.OWN_PROCESSES_MAX // 2 + 1)]
+    wait_until(lambda: pool.separate(names[0], [0, 1]))
+    assert [pool.separate(name, [0, 1]) for name in names] == [True] * (len(names) - 1) + [False]
+    assert pool.separate(names[0], [0, 1]), "it keeps what it has"
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_a_job_goes_on_while_a_task_is_at_something_slow_and_ends_when_it_is_back(

@@ -3,58 +3,115 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Collection
 
+import msgspec
+import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
+from hayase.runtime.epochs import topology_loop
 from hayase.runtime.epochs.log_watch import LogWatch
+from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.epochs.topology_loop import TopologyLoop
 from hayase.runtime.wire.row_files import RowFiles
+from hayase.runtime.wire.slot_messages import TopologyRequest
+from hayase.task.epoch_record import EpochRecord
 
 _EPOCHS = 12
 
 
 class Slots:
-    """Slots that need a tenth of a second for anything, and note what the group had when they began."""
+    """Slots that other topologies want, and that complete any request after some time.
 
-    def __init__(self, scene: Scene) -> None:
-        self._log = scene.log
+    Attributes:
+        committed: what the group had when each epoch began.
+        records: of each epoch.
+        separate_at: after how many epochs processes of its own were asked for.
+    """
+
+    def __init__(self, scene: Scene, *, may_separate: bool = False, seconds: float = 0.0) -> None:
         self.committed: list[int] = []
+        self.records: list[int] = []
+        self.separate_at: list[int] = []
+        self._log = scene.log
+        self._may_separate = may_separate
+        self._seconds = seconds
 
-    def run(self, work: Any, _: object) -> None:
-        offsets = self._log.group_offsets("app")
-        self.committed.append(sum(offsets.values()))
-        time.sleep(0.1)
+    def run(self, work: Work, _: object) -> None:
+        request = msgspec.msgpack.decode(work.requests[0], type=TopologyRequest)
+        self.records.append(EpochRecord.from_bytes(request.record).records)
+        self.committed.append(sum(self._log.group_offsets("app").values()))
+        time.sleep(self._seconds)
 
     def others_want_slots(self, _: str) -> bool:
         return True
 
+    def separate(self, _: str, slots: Collection[int]) -> bool:
+        assert set(slots) == {0}
+        self.separate_at.append(len(self.records))
+        return self._may_separate
+
     def own_slots(self, _: str) -> frozenset[int]:
-        return frozenset()
+        return frozenset({0}) if self._may_separate else frozenset()
 
     def cancel(self, _: str) -> None: ...
 
 
-def test_the_offsets_of_the_group_move_while_short_epochs_follow_each_other_at_once(scene: Scene) -> None:
-    scene.put(*range(10 * _EPOCHS))
-    planner = scene.planner(exactly_once=True)
-    slots, watch = Slots(scene), LogWatch(open_log(scene.log_config))
+class Share:
+    """Four records an epoch while others want the slots."""
+
+    def records_max(self, *, others_want_slots: bool) -> int | None:
+        return 4 if others_want_slots else None
+
+    def completed(self, *_: object) -> None: ...
+
+
+def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
+    """Run all epochs of what is in the topic."""
     loop = TopologyLoop(
-        planner,
+        scene.planner(**settings),
         {},
-        slots,
-        watch,
+        slots,  # type: ignore[arg-type]
+        LogWatch(open_log(scene.log_config)),
         RowFiles(scene.blobs),
         bounded=True,
         places={},
-        place=lambda *_: {},  # type: ignore[arg-type]
+        place=lambda *_: {},
     )
     loop.start()
     loop.join(30.0)
+    assert not loop.is_alive
+
+
+def test_the_offsets_of_the_group_move_while_short_epochs_follow_each_other_at_once(scene: Scene) -> None:
+    scene.put(*range(10 * _EPOCHS))
+    slots = Slots(scene, seconds=0.1)
+    run_to_end(scene, slots)
     assert len(slots.committed) >= _EPOCHS
     half = slots.committed[len(slots.committed) // 2 :]
     assert 0 < half[0] < half[-1] < 10 * _EPOCHS
     ends = scene.log.group_offsets("app")
     assert ends == {TopicPartition("in", number): end for number, end in scene.ends().items()}
+
+
+@pytest.mark.parametrize("may_separate", [True, False])
+def test_a_topology_that_is_far_behind_beside_others_goes_on_without_a_bound_if_it_gets_processes_of_its_own(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, may_separate: bool
+) -> None:
+    monkeypatch.setattr(topology_loop, "FairShare", Share)
+    scene.put(*range(300))
+    slots = Slots(scene, may_separate=may_separate)
+    run_to_end(scene, slots, max_records_per_epoch=100)
+    assert sum(slots.records) == 300
+    assert slots.separate_at[0] == 1
+    assert max(slots.records[1:]) == (100 if may_separate else 4)
+
+
+def test_a_topology_that_is_a_little_behind_keeps_its_slots(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology_loop, "FairShare", Share)
+    scene.put(*range(60))
+    slots = Slots(scene, may_separate=True)
+    run_to_end(scene, slots, max_records_per_epoch=100)
+    assert slots.separate_at == [] and max(slots.records) == 4

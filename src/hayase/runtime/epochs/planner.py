@@ -124,6 +124,11 @@ class EpochPlanner:
         return self._input.cut_by_share
 
     @property
+    def lag_records(self) -> int:
+        """What the log held beyond the last epoch when that was planned."""
+        return self._lag
+
+    @property
     def waits_for_brokers(self) -> bool:
         """Whether the last `next_epoch` got no answer from the brokers."""
         return bool(self._said_waiting)

@@ -80,6 +80,20 @@ class PoolQueues:
         own = [slot for (owner, slot), queue in self._own.items() if queue.slow_at > since and owner == application_id]
         return frozenset(own)
 
+    def separate(self, application_id: str, slots: Collection[int]) -> bool:
+        """Give a topology that has no requests here processes of its own for slots, or keep those it has.
+
+        Returns whether it has them: not where none can be started, or too many topologies have some.
+        """
+        new = [slot for slot in slots if (application_id, slot) not in self._own]
+        if not self.sources or len(self._own) + len(new) > OWN_PROCESSES_MAX:
+            return False
+        for slot in new:
+            self._own[application_id, slot] = SlotQueue(slot, threading.Condition(self._lock), application_id)
+        for slot in slots:
+            self._own[application_id, slot].slow_at = self._monotonic()
+        return True
+
     def rejoin(self, application_id: str, stay: Collection[int] = ()) -> None:
         """Have a topology's requests go to its slots again, except those for which its own processes stay."""
         for owner, slot in list(self._own):

@@ -200,6 +200,11 @@ class SlotPool:
         with self._lock:
             return self._queues.own_slots(application_id)
 
+    def separate(self, application_id: str, slots: Collection[int]) -> bool:
+        """See `PoolQueues.separate`; not in rounds."""
+        with self._lock:
+            return not self._rounds and self._queues.separate(application_id, slots)
+
     def rejoin(self, application_id: str, stay: Collection[int] = ()) -> None:
         """Have a topology's requests go to its slots again, except those for which its own processes stay."""
         with self._lock:

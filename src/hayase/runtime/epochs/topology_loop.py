@@ -38,6 +38,8 @@ _PLAN_AGAIN_S = 60.0
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
 _PLACE_AGAIN_S = 1.0
+_FAR_BEHIND = 20
+"""A topology with so many epochs to read, of the size that it has beside others, gets processes of its own."""
 _SETTLE_EVERY_S = 0.5
 """Epochs that follow each other at once are settled so often: the group's offsets show how far the topology is."""
 AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
@@ -145,7 +147,7 @@ class TopologyLoop:
                 while not self._stopped.is_set() and time.monotonic() < until:
                     self._watch.clear()
                     self._return_to_slots()
-                    others = self._pool.others_want_slots(self._application_id)
+                    others = not self._is_separate and self._pool.others_want_slots(self._application_id)
                     planner.bound_next_epoch(self._share.records_max(others_want_slots=others))
                     epoch = planner.next_epoch(after, settle=False, wait_s=0)
                     if epoch > after:
@@ -191,6 +193,7 @@ class TopologyLoop:
             for file in files:
                 self._row_files.remove(file.path)
         self._share.completed(record.records, busy_s)
+        self._separate_if_far_behind(record)
         planning_s = self._planner.planning_s
         total_s = planning_s + time.monotonic() - began
         report(msgspec.json.encode(EpochReport(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
@@ -257,6 +260,23 @@ class TopologyLoop:
         slow = frozenset(work.slow_in) - self._own
         if slow:
             self._place_bundles(self._own | slow)
+
+    @property
+    def _is_separate(self) -> bool:
+        """Whether it has processes of its own for all its slots, so that others wait for none of its epochs."""
+        return self._own >= frozenset(self._slot_of.values())
+
+    def _separate_if_far_behind(self, record: EpochRecord) -> None:
+        """Between two epochs: processes of its own for a topology that would take long to catch up beside others.
+
+        There its epochs have their full size. It returns to its slots as one that was slow.
+        """
+        lag, is_separate = self._planner.lag_records, self._is_separate
+        if (is_separate and lag > 0) or (self._planner.cut_by_bound and lag >= _FAR_BEHIND * record.records):
+            slots = frozenset(self._slot_of.values())
+            if self._pool.separate(self._application_id, slots) and not is_separate:
+                _LOG.info("%d records behind: it goes on in processes of its own", lag)
+                self._place_bundles(slots)
 
     def _return_to_slots(self) -> None:
         """Between two epochs: give processes of its own back that it has not needed lately."""
