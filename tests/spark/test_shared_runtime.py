@@ -262,6 +262,34 @@ def test_worker_processes_that_are_killed_are_replaced_and_nothing_is_lost_or_do
         assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
 
 
+@pytest.mark.kafka
+def test_a_topology_far_behind_goes_on_in_processes_of_its_own_beside_others_also_if_one_is_killed(
+    kafka_place: Place,
+) -> None:
+    place, count_of = kafka_place, 400_000
+    topics(place, "in", "out", "backlog", "rests")
+    for first in range(0, count_of, 50_000):
+        place.put("backlog", amounts(first, first + 50_000))
+    prefix = place.prefix
+    with running(place, totals=totals(f"{prefix}in", f"{prefix}out")) as runtime:
+        place.put("in", amounts(0, 10))
+        wait(lambda: place.last("out") == expected(10), runtime)
+        runtime.add_topology("behind", rests(f"{prefix}backlog", f"{prefix}rests"), OF_TOPOLOGIES)
+        wait(lambda: bool(_spares()), runtime)
+        os.kill(_spares()[0], signal.SIGKILL)
+        place.put("in", amounts(10, 20))
+        wait(lambda: place.last("out") == expected(20), runtime)
+        wait(lambda: place.last("rests") == expected_rests(count_of), runtime)
+        assert runtime.topology("behind").state is State.RUNNING
+
+
+def _spares() -> list[int]:
+    """Processes that sources of spare processes have forked."""
+    children = psutil.Process().children(recursive=True)
+    sources = {each.pid for each in children if _group(each.pid) == each.pid and "worker.daemon" in _line(each)}
+    return [each.pid for each in children if each.ppid() in sources and "worker.daemon" in _line(each)]
+
+
 def _workers() -> list[int]:
     """The processes in which Spark runs Python for slots: children of the daemons, but the sources of spare processes.
 

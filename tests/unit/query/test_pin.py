@@ -56,6 +56,7 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
         assert pinned.epoch == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", ["pinned", "all"])
 def test_a_bundle_that_has_had_no_epoch_yet_is_waited_for_beside_one_that_has(local: LocalApp, read: str) -> None:
     local.put(rows_of(0))

@@ -85,6 +85,7 @@ def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
     assert not loop.is_alive
 
 
+@pytest.mark.long
 def test_the_offsets_of_the_group_move_while_short_epochs_follow_each_other_at_once(scene: Scene) -> None:
     scene.put(*range(10 * _EPOCHS))
     slots = Slots(scene, seconds=0.1)
