@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 from confluent_kafka import Message, TopicPartition
@@ -92,6 +93,25 @@ class FedTopics:
     def watch(self, group: ProcessGroup) -> None:
         """Expect outputs from these processes; where they have ended, no output is waited for."""
         self._group = group
+
+    @contextmanager
+    def watching(self) -> Iterator[list[float]]:
+        """Look all the time, in a thread; milliseconds from timestamp to sight of each record, as they come."""
+        found: list[float] = []
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.is_set():
+                messages, seen_ms = self.look(), time.time_ns() / 1e6
+                found.extend(seen_ms - message.timestamp()[1] for message in messages)
+
+        thread = threading.Thread(target=watch, name="outputs", daemon=True)
+        thread.start()
+        try:
+            yield found
+        finally:
+            ended.set()
+            thread.join()
 
     def start(self) -> None:
         """Send an order to each, so that all have state and an output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
@@ -206,18 +206,12 @@ class _Bench:
         topics = FedTopics(self._machine, names)
         with shared_runtime(self._machine, "lag") as runtime:
             lagging = _Lagging(self._machine, runtime, backlog, behind)
-            alone = [lagging.throughput(f"alone{number}", lambda: None) for number in range(_LAG_ROUNDS)]
+            alone = [lagging.throughput(f"alone{number}") for number in range(_LAG_ROUNDS)]
             runtime.add_all([(name, totals(source(name), target(name))) for name in names], {_COMMIT: 100})
             topics.watch(runtime.group)
             topics.start()
-            ms: list[float] = []
-
-            def look() -> None:
-                messages, seen_ms = topics.look(), time.time_ns() / 1e6
-                ms.extend(seen_ms - message.timestamp()[1] for message in messages)
-
-            with topics.feeding(names, len(names) / 10):
-                beside = [lagging.throughput(f"among{number}", look) for number in range(_LAG_ROUNDS)]
+            with topics.feeding(names, len(names) / 10), topics.watching() as ms:
+                beside = [lagging.throughput(f"among{number}") for number in range(_LAG_ROUNDS)]
             topics.check()
             self._add("lag", "alone, records/s", statistics.median(alone))
             self._add("lag", f"beside {_LAG_NEIGHBOURS}, records/s", statistics.median(beside))
@@ -280,7 +274,7 @@ class _Lagging:
     backlog: Input
     orders: Orders
 
-    def throughput(self, name: str, meanwhile: Callable[[], None]) -> float:
+    def throughput(self, name: str) -> float:
         """Records per second from the first output to the last one; the topology is gone on return.
 
         Raises:
@@ -291,8 +285,8 @@ class _Lagging:
         kafka.create(target(name), self.backlog.partitions)
         progress = kafka.progress(application_id, self.backlog.name, target(name))
         self.runtime.add(name, totals(self.backlog.name, target(name)), {"max.records.per.epoch": 500_000})
-        first_s, first = self._reached(progress, 1, meanwhile)
-        last_s, last = self._reached(progress, progress.input_end, meanwhile)
+        first_s, first = self._reached(progress, 1)
+        last_s, last = self._reached(progress, progress.input_end)
         different = difference(
             expected_result(scenario, self.orders), produced_result(scenario, kafka.read(target(name)))
         )
@@ -301,13 +295,12 @@ class _Lagging:
         self.runtime.remove(name)
         return (last - first) / (last_s - first_s)
 
-    def _reached(self, progress: KafkaProgress, records: int, meanwhile: Callable[[], None]) -> tuple[float, int]:
+    def _reached(self, progress: KafkaProgress, records: int) -> tuple[float, int]:
         """When so many records were processed, and how many were by then."""
         deadline = time.monotonic() + _LAG_S
         while (processed := progress.processed()) < records:
             if time.monotonic() > deadline or self.runtime.group.root_has_ended():
                 raise RunError(f"{processed} of {records} records were processed within {_LAG_S:g} s")
-            meanwhile()
             time.sleep(_LAG_POLL_S)
         return time.monotonic(), processed
 

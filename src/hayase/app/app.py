@@ -328,8 +328,9 @@ class StreamsApp(StoreReading):
         May be called in any state and thread; it reads counters in memory and a small file of the run, and asks no
         broker. Counts begin at 0 with the start of this object, and change when an epoch is complete, so they trail
         what is being processed; an epoch that is adopted from an earlier attempt counts no records. For totals over
-        restarts compare offsets of the consumer group. `lag_records` is `None` before the first epoch is planned, and
-        as of the last planning afterwards.
+        restarts compare offsets of the consumer group. `lag_records` is what the
+        source topics hold beyond the last complete epoch, as a consumer group's lag; `None` before the first epoch is
+        planned, and with the ends of topics as of the last planning afterwards.
 
         Example:
             >>> from hayase import *
@@ -340,18 +341,19 @@ class StreamsApp(StoreReading):
             ('CREATED', 0, -1, None)
         """
         run = self._run
-        counters: dict[str, int] = run.progress.counters() if run is not None else {}
         status = run.status() if run is not None else None
+        counters: dict[str, int] = run.progress.counters() if run is not None else {}
+        last_epoch = run.progress.last_epoch if run is not None else -1
         return ProgressReport(
             self._state,
             run.progress.epochs if run is not None else 0,
-            run.progress.last_epoch if run is not None else -1,
+            last_epoch,
             run.progress.consumed(self._own_topics()) if run is not None else 0,
             counters.get("records-produced-total", 0),
             counters.get("late-records-total", 0),
             counters.get("dropped-records-total", 0),
             counters.get("dead-letter-records-total", 0),
-            status.lag_records if status is not None else None,
+            status.unprocessed(last_epoch) if status is not None else None,
             self.is_paused,
             status.waiting if status is not None else "",
             status.lost_offsets if status is not None else 0,

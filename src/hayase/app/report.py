@@ -20,7 +20,8 @@ class ProgressReport:
         late: records refused because their window was closed.
         dropped: all records dropped, the late ones included.
         dead_letters: records sent to the dead-letter topic.
-        lag_records: records in the source topics that no epoch covers yet; `None` if not known yet.
+        lag_records: records in the source topics that no complete epoch covers, those at work included; `None` if not
+            known yet.
         paused: whether it is paused.
         lost_offsets: offsets that were skipped since the start: their records were gone before they were read
             (`source.range.lost=reset`).

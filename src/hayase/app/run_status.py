@@ -38,7 +38,7 @@ class RunStatus(msgspec.Struct, frozen=True):
         epochs: number of epochs completed in this run.
         last_epoch: number of the last of them, -1 if there was none.
         consumed, produced, late, dropped, dead_letters: records; see ProgressReport.
-        lag_records: records that no epoch covers yet.
+        lag_records: records that no complete epoch covers.
         waiting: why no epoch can be planned at the moment.
         replaced: how often the query was started again after a failure.
         metrics_url: where its metrics are.

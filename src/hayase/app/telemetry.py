@@ -62,7 +62,11 @@ class Telemetry:
         for name, (value, what) in gauges.items():
             self.registry.gauge(CLIENT, name, tags, value, what)
         self.registry.gauge(
-            EPOCH, "records-lag", tags, self._lag, "Records in the source topics that no epoch covers yet; -1: unknown"
+            EPOCH,
+            "records-lag",
+            tags,
+            self._lag,
+            "Records in the source topics that no complete epoch covers; -1: unknown",
         )
         self.registry.gauge(
             EPOCH, "offsets-lost-total", tags, self._lost,

@@ -154,11 +154,11 @@ def _run(tests: Sequence[SqlTest], settings: Mapping[str, object], functions: Fu
     """How many fail; each is printed when it has run."""
     failed = 0
     for each in tests:
-        problem = failure_of(each, settings, functions)
-        if problem is None:
+        failure = failure_of(each, settings, functions)
+        if failure is None:
             typer.echo(f"ok      {each.file}: {each.name}")
         else:
             failed += 1
-            indented = "\n".join(f"        {line}" for line in problem.splitlines())
-            typer.echo(f"FAILED  {each.file}:{each.line}: {each.name}\n{indented}")
+            indented = "\n".join(f"        {line}" for line in failure.reason.splitlines())
+            typer.echo(f"FAILED  {each.file}:{failure.line}: {each.name}\n{indented}")
     return failed

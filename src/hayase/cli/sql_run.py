@@ -23,6 +23,7 @@ from hayase.cli.options import (
     settings_of_pairs,
 )
 from hayase.core.logs import configure_logging
+from hayase.sql.errors import SqlError
 from hayase.sql.grammar.variables import Variables
 
 
@@ -54,7 +55,12 @@ def run(
     settings = {**given, **read_settings(config, config_file)}
     variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
     registry = registry_with(functions or [])
-    program = SqlProgram(check_script_file(script), settings, variables=variables, functions=registry)
+    text = check_script_file(script)
+    try:
+        program = SqlProgram(text, settings, variables=variables, functions=registry)
+    except SqlError as error:
+        error.context = {"file": str(script), **error.context}
+        raise
     with program:
         _show(program)
         runtime = program.runtime

@@ -210,7 +210,7 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
     followers_at: list[tuple[int, StateSource]] = []
     for follower in followers:
         try:
-            with follower.pin(bundles, strict=False) as snapshots:
+            with follower.pin(bundles, strict=False, first_epoch_wait_s=0.0) as snapshots:
                 followers_at.append((min((snapshot.epoch for snapshot in snapshots.values()), default=-1), follower))
         except StateError:  # it is being rebuilt, or gone
             continue

@@ -61,7 +61,7 @@ def _snapshots(
     """The state of each partition: all after one epoch where that can be had, else each as it is."""
     if not request.active_required:
         try:
-            with source.pin({place.bundle for place in places}, strict=False) as snapshots:
+            with source.pin({place.bundle for place in places}, strict=False, first_epoch_wait_s=0.0) as snapshots:
                 yield from ((place, snapshots[place.bundle]) for place in places)
                 return
         except StateError as error:

@@ -21,6 +21,8 @@ _TRY_EVERY_S = 0.01
 _ALONE = 5
 """So often the states here are looked at before followers are asked."""
 _LOCK_TIMEOUT_S = 5.0
+FIRST_EPOCH_WAIT_S = 10.0
+"""How long a state that is not there is waited for where others are: the first epoch makes one after the other."""
 
 
 class StateSource:
@@ -66,29 +68,45 @@ class StateSource:
 
     @contextmanager
     def pin(
-        self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0, wait_s: float = WAIT_S
+        self,
+        bundles: Iterable[str],
+        *,
+        strict: bool,
+        max_seconds: float = 10.0,
+        wait_s: float = WAIT_S,
+        first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
     ) -> Iterator[Snapshots]:
         """The states of several bundles after the same epoch.
 
         Pins a snapshot of each; if their epochs differ it keeps those of the latest one and waits for the others, then
-        asks followers.
+        asks followers. While the first epoch is under way, some are not there yet, and waited for.
 
         Args:
             bundles: which.
             strict: whether different epochs are an error in the end; else they are given as they are.
             max_seconds: how long the snapshots may be read.
             wait_s: how long it may take until the epochs are the same.
+            first_epoch_wait_s: how long it may take until all are there where one is.
 
         Raises:
             StateError: `EPOCHS_DIFFER`; `FOREIGN_STATE`, `STATE_NOT_THERE`.
         """
         names = sorted(set(bundles))
         with ExitStack() as stack:
-            yield self._pinned(stack, names, strict, max_seconds, wait_s)
+            yield self._pinned(stack, names, strict, max_seconds, wait_s, first_epoch_wait_s)
 
-    def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float, wait_s: float) -> Snapshots:
-        until_s = time.monotonic() + wait_s
+    def _pinned(
+        self,
+        stack: ExitStack,
+        names: list[str],
+        strict: bool,
+        max_seconds: float,
+        wait_s: float,
+        first_epoch_wait_s: float,
+    ) -> Snapshots:
         with closing(self._snapshots_of(names, max_seconds)) as taken:
+            self._wait_until_there(taken, first_epoch_wait_s)
+            until_s = time.monotonic() + wait_s
             for attempt in count():
                 is_last = attempt > _ALONE and time.monotonic() >= until_s  # followers are asked in any case
                 if self._renew(taken) or (is_last and not strict):
@@ -108,6 +126,14 @@ class StateSource:
             f"there is no follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase "
             "follow` beside the application, or read as of an older epoch.",
         )
+
+    def _wait_until_there(self, taken: _SnapshotsOfBundles, wait_s: float) -> None:
+        """Raises StateError `STATE_NOT_THERE`: none is there, or one is not after a while."""
+        until_s = time.monotonic() + wait_s
+        while (missing := taken.take_first()) is not None:
+            if not taken.snapshots or time.monotonic() >= until_s:
+                raise missing
+            time.sleep(_TRY_EVERY_S)
 
     def _snapshots_of(self, names: Sequence[str], max_seconds: float) -> _SnapshotsOfBundles:
         return _SnapshotsOfBundles(names, lambda name: self._snapshot(name, max_seconds))
@@ -173,6 +199,19 @@ class _SnapshotsOfBundles:
         """After which the snapshots are."""
         return {snapshot.epoch for snapshot in self.snapshots.values()}
 
+    def take_first(self) -> StateError | None:
+        """Take those that were not taken yet; the error of one that is not there."""
+        missing: StateError | None = None
+        for name in self._names:
+            if name not in self.snapshots:
+                try:
+                    self.snapshots[name] = self._stacks[name].enter_context(self._open_snapshot(name))
+                except StateError as error:
+                    if error.condition != "STATE_NOT_THERE":
+                        raise
+                    missing = error
+        return missing
+
     def renew(self) -> bool:
         """Take again those that are behind, the others stay; whether all are after one epoch then."""
         newest = max(self.epochs(), default=None)
@@ -214,7 +253,13 @@ class PinnedSource(StateSource):
 
     @contextmanager
     def pin(
-        self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0, wait_s: float = WAIT_S
+        self,
+        bundles: Iterable[str],
+        *,
+        strict: bool,
+        max_seconds: float = 10.0,
+        wait_s: float = WAIT_S,
+        first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
     ) -> Iterator[Snapshots]:
         """The snapshots; how long they may be read was said when they were pinned."""
         yield self._snapshots

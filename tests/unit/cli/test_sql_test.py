@@ -70,9 +70,24 @@ def test_a_record_that_is_another_one_fails(tests: Folder) -> None:
         "ASSERT VALUES heavy (id, kilos) VALUES (1, 21);",
     )
     out = tests.run(code=1)
-    assert f"FAILED  {file}:2: kilos" in out
+    assert f"FAILED  {file}:6: kilos" in out
     assert "Expected record does not match actual. Expected: {'ID': 1, 'KILOS': 21}" in out
     assert out.endswith("0 passed, 1 failed\n")
+
+
+def test_a_failure_names_the_line_of_the_statement_that_ended_the_test(tests: Folder) -> None:
+    file = tests.write(
+        "t.sql",
+        f"--@test: passes\n{STREAMS}--@test: second assert\n{STREAMS}INSERT INTO parcels VALUES (1, 20000);\n"
+        "ASSERT VALUES heavy (id) VALUES (1);\n\nASSERT VALUES heavy (id)\n  VALUES (2);\n--@test: syntax\n"
+        f"{STREAMS}SELECT\n  FROM heavy;\n--@test: script\n{STREAMS}\nRUN SCRIPT 'other.sql';\n",
+    )
+    tests.write("other.sql", "\n" * 50 + "CREATE STREAM;")
+    out = tests.run(str(file), code=1)
+    assert f"FAILED  {file}:12: second assert" in out
+    assert f"FAILED  {file}:19: syntax" in out
+    assert "line 19:3: Syntax Error" in out
+    assert f"FAILED  {file}:25: script" in out
 
 
 def test_a_record_that_is_not_there_fails(tests: Folder) -> None:

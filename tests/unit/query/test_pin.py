@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,36 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
     assert "num.standby.replicas" in raised.value.message
     with local.app.pin("users") as pinned:  # one level alone is complete
         assert pinned.epoch == 1
+
+
+@pytest.mark.parametrize("read", ["pinned", "all"])
+def test_a_bundle_that_has_had_no_epoch_yet_is_waited_for_beside_one_that_has(local: LocalApp, read: str) -> None:
+    local.put(rows_of(0))
+    record = local.plan_epoch()
+    handle = local.app.store("users")
+    first, *others = sorted({place.bundle for place in handle.places}, reverse=True)
+    local.run_bundle(first, record, [])
+
+    def complete() -> None:
+        for bundle in others:
+            local.run_bundle(bundle, record, [])
+
+    later = threading.Timer(0.7, complete)
+    later.start()
+    if read == "all":
+        found = len(list(handle.all()))
+    else:
+        with handle.pinned() as (_, partitions):
+            found = sum(1 for partition in partitions for _ in partition.range())
+    later.join()
+    assert found == len(totals_after(0))
+
+
+def test_of_an_application_that_has_not_run_nothing_is_waited_for(local: LocalApp) -> None:
+    begun = time.monotonic()
+    with pytest.raises(StateError, match="STATE_NOT_THERE"), local.app.store("users").pinned():
+        pass
+    assert time.monotonic() - begun < 5
 
 
 def test_partitions_can_be_read_one_by_one_while_another_one_is_at_another_epoch(local: LocalApp) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
-from hayase.runtime.epochs.fair_share import FIRST_RECORDS_MAX, TARGET_S, FairShare
+from hayase.runtime.epochs.fair_share import EPOCH_S_MAX, FIRST_RECORDS_MAX, TARGET_S, FairShare
 
 
 def test_a_topology_alone_has_no_bound() -> None:
@@ -25,7 +25,22 @@ def test_epochs_come_to_take_a_tenth_of_a_second_or_have_one_record(record_s: fl
     assert records == 1 or epoch_s == pytest.approx(TARGET_S, rel=0.1)
 
 
-@pytest.mark.parametrize("fixed_s", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize(("fixed_s", "least"), [(0.03, 0.8), (0.05, 0.8), (0.1, 0.7)])
+@pytest.mark.parametrize("record_s", [1e-6, 1e-4])
+def test_where_an_epoch_without_records_takes_some_of_that_time_epochs_are_longer_and_most_of_it_is_for_records(
+    record_s: float, fixed_s: float, least: float
+) -> None:
+    share = FairShare()
+    for _ in range(60):
+        bound = share.records_max(others_want_slots=True)
+        assert bound is not None
+        share.completed(bound, fixed_s + bound * record_s)
+    epoch_s = fixed_s + bound * record_s
+    assert bound * record_s >= least * epoch_s
+    assert epoch_s <= 1.1 * EPOCH_S_MAX
+
+
+@pytest.mark.parametrize("fixed_s", [0.3, 1.0])
 @pytest.mark.parametrize("record_s", [1e-6, 1e-4])
 def test_where_an_epoch_without_records_takes_too_long_its_records_take_about_as_long(
     record_s: float, fixed_s: float

@@ -241,7 +241,9 @@ def test_the_status_tells_what_lies_beyond_the_epoch(scene: Scene) -> None:
     scene.put(*range(25))
     planner = scene.planner()
     planner.next_epoch(-1)
-    assert scene.status() == PlannerStatus(0, 25 - planner.record(0).records)
+    at_work = planner.record(0).records
+    assert scene.status() == PlannerStatus(0, 25 - at_work, records=at_work)
+    assert (scene.status().unprocessed(-1), scene.status().unprocessed(0)) == (25, 25 - at_work)
     after = 0
     while (new := planner.next_epoch(after)) != after:
         after = new
@@ -452,7 +454,7 @@ def test_brokers_that_do_not_answer_are_waited_for_and_the_status_says_so(
         assert planner.next_epoch(-1) == -1
         assert scene.status().waiting == "no answer"
     assert planner.next_epoch(-1) == 0
-    assert scene.status() == PlannerStatus(0, 0)
+    assert scene.status() == PlannerStatus(0, 0, records=2)
 
 
 def test_a_planner_that_ended_in_order_is_not_lost(scene: Scene) -> None:

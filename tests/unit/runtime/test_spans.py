@@ -199,7 +199,7 @@ def test_the_lag_is_reported_while_an_epoch_takes_its_time(scene: Scene, spans: 
     job = begun(scene, planner, scheduler, hosts)
     assert scene.status().lag_records == 0
     scene.put(2, 3)
-    wait_until(lambda: scene.status() == PlannerStatus(0, 2))
+    wait_until(lambda: scene.status() == PlannerStatus(0, 2, records=1))
     hosts[1].gate.set()
     scene.control.request_stop()
     assert job.ends()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 TARGET_S = 0.1
-"""So long an epoch should keep its slots then."""
+"""So long an epoch keeps its slots then, where its fixed cost is small."""
+EPOCH_S_MAX = 0.4
+"""So long it keeps them for the sake of throughput, where the fixed cost is large."""
+_RECORDS_TO_FIXED = 6.0
+"""So many times the fixed cost records take, within that: six sevenths of the throughput of epochs without a bound."""
 FIRST_RECORDS_MAX = 5_000
 """The bound before any epoch has shown how long records take."""
 _STEP_MAX = 4.0
@@ -15,8 +19,9 @@ _MEASURED_FROM = 0.5
 class FairShare:
     """One per topology. Nothing waits longer for a slot than an epoch takes, so what bounds epochs bounds the wait.
 
-    The bound settles where an epoch with its fixed cost takes `TARGET_S`. Where the fixed cost alone is half of that or
-    more, the records may take as long as it: fewer records would hardly make epochs shorter.
+    The bound settles where an epoch with its fixed cost takes `TARGET_S`, or up to `EPOCH_S_MAX` where the fixed cost
+    would take much of that. Where the fixed cost alone is half of `EPOCH_S_MAX` or more, the records may take as long
+    as it: fewer records would hardly make epochs shorter.
     """
 
     def __init__(self) -> None:
@@ -35,7 +40,7 @@ class FairShare:
         self._compare(records, busy_s)
         fixed_s = min(self._fixed_s or 0.0, busy_s)
         records_s = max(busy_s - fixed_s, busy_s / 2)
-        wanted = records * max(TARGET_S - fixed_s, fixed_s) / records_s
+        wanted = records * _wanted_s(fixed_s) / records_s
         self._records = max(1.0, min(max(wanted, self._records / _STEP_MAX), self._records * _STEP_MAX))
 
     def _compare(self, records: int, busy_s: float) -> None:
@@ -48,3 +53,8 @@ class FairShare:
             fixed_s = max(0.0, busy_s - records * max(0.0, (busy_s - before_s) / (records - before)))
             self._fixed_s = fixed_s if self._fixed_s is None else (self._fixed_s + fixed_s) / 2
             self._compared = records, busy_s
+
+
+def _wanted_s(fixed_s: float) -> float:
+    """How long the records of an epoch should take, beside its fixed cost."""
+    return max(TARGET_S - fixed_s, min(_RECORDS_TO_FIXED * fixed_s, EPOCH_S_MAX - fixed_s), fixed_s)

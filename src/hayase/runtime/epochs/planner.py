@@ -329,7 +329,7 @@ class EpochPlanner:
         self._input.ranges.recorded(record)
         self._last, self._first = _Open(record.epoch, record), False
         if self._lost.offsets != known:
-            self._say(record.epoch, self._lag)
+            self._say(record.epoch, self._lag, record.records)
 
     def _lost_so_far(self) -> LostOffsets:
         """What the planner before counted, of this run; the first one counts what is recorded from now on."""
@@ -361,8 +361,7 @@ class EpochPlanner:
         ranges |= {topic: {} for topic in self.app.plan.topics}
         for partition in self._input.partitions:
             ranges[partition.topic][partition.partition] = (available.starts[partition], ends[partition])
-        self._say(after + 1, sum(available.ends[p] - end for p, end in ends.items()))
-        return EpochRecord(
+        record = EpochRecord(
             after + 1,
             self.app.checkpoint_id,
             self.app.plan.digest,
@@ -373,6 +372,8 @@ class EpochPlanner:
             self._program,
             self.app.plan_number or UNSET,
         )
+        self._say(record.epoch, sum(available.ends[p] - end for p, end in ends.items()), record.records)
+        return record
 
     def publish_lag(self, record: EpochRecord) -> None:
         """Say how much the log holds beyond an epoch that takes its time."""
@@ -381,7 +382,7 @@ class EpochPlanner:
         except LogError as error:  # planning the next epoch waits for the brokers
             _LOG.debug("the lag is not known: %s", error)
             return
-        self._say(record.epoch, lag)
+        self._say(record.epoch, lag, record.records)
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
         """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
@@ -394,12 +395,17 @@ class EpochPlanner:
         after = previous.epoch if previous is not None else -1
         return not self.bounded and self._due.wanted(after, first=self._first)
 
-    def _say(self, epoch: int, lag: int) -> None:
+    def _say(self, epoch: int, lag: int, records: int = 0) -> None:
         self._lag = lag
         self.control.publish_status(
             msgspec.json.encode(
                 PlannerStatus(
-                    epoch, lag, self._said_waiting, self._lost.offsets + self._input.ranges.passed_over, self._lost
+                    epoch,
+                    lag,
+                    self._said_waiting,
+                    self._lost.offsets + self._input.ranges.passed_over,
+                    self._lost,
+                    records,
                 )
             )
         )

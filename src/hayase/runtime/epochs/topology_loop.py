@@ -38,6 +38,8 @@ _PLAN_AGAIN_S = 60.0
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
 _PLACE_AGAIN_S = 1.0
+_SETTLE_EVERY_S = 0.5
+"""Epochs that follow each other at once are settled so often: the group's offsets show how far the topology is."""
 AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 """Conditions of errors that end when brokers or stores answer again."""
 
@@ -87,6 +89,7 @@ class TopologyLoop:
         self._interval_s = app.commit_interval_ms / 1000
         self._idles = app.max_task_idle_ms > 0
         self._share = FairShare()
+        self._settle_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"hayase-{self._application_id}", daemon=True)
 
     def start(self) -> None:
@@ -286,8 +289,10 @@ class TopologyLoop:
         """The time from one epoch to the next."""
         at_once = self._planner.bounded or self._planner.cut_by_bound  # a bound costs time, not throughput
         left_s = 0.0 if at_once else began + self._interval_s - time.monotonic()
-        if left_s > 0:
+        if left_s > 0 or time.monotonic() >= self._settle_at:
             self._planner.settle_epoch()
+            self._settle_at = time.monotonic() + _SETTLE_EVERY_S
+        if left_s > 0:
             self._stopped.wait(began + self._interval_s - time.monotonic())
 
     def _wait(self, after: int) -> None:

@@ -169,6 +169,7 @@ class PlannerStatus(msgspec.Struct, frozen=True):
             amiss.
         lost_offsets: how many offsets were skipped in this run, because records that were not read are gone.
         lost: what of that epoch records show: the planner that takes this one's place goes on from there.
+        records: what the epoch covers, as long as it may not be done.
     """
 
     epoch: int
@@ -176,3 +177,8 @@ class PlannerStatus(msgspec.Struct, frozen=True):
     waiting: str = ""
     lost_offsets: int = 0
     lost: LostOffsets = msgspec.field(default_factory=LostOffsets)
+    records: int = 0
+
+    def unprocessed(self, last_done: int) -> int:
+        """Records that no epoch up to `last_done` covers: Kafka's lag, from the committed offset to the end."""
+        return self.lag_records + (self.records if self.epoch > last_done else 0)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hayase.core.errors import ConfigError
 from hayase.sql.functions.registry import FunctionRegistry
@@ -37,7 +38,7 @@ class SqlTest:
         file: where it is.
         line: of its first line.
         name: as the directive says, or the file's where it has none.
-        text: its statements.
+        text: its statements, behind as many line ends as the file has before them: positions are the file's.
         error: class of the error that it must end with, by ksqlDB's or Hayase's name; `None`: not checked.
         message: a part of that error's message.
     """
@@ -96,20 +97,39 @@ def _test(file: Path, text: str, start: int, end: int, name: str) -> SqlTest:
     part = text[start:end]
     found = {directive[1]: directive[2] for directive in _DIRECTIVE.finditer(part)}
     line = text.count("\n", 0, start) + 1
-    return SqlTest(file, line, name, part, found.get("expected.error"), found.get("expected.message"))
+    return SqlTest(
+        file, line, name, "\n" * (line - 1) + part, found.get("expected.error"), found.get("expected.message")
+    )
+
+
+class SqlTestFailure(NamedTuple):
+    """Why a test fails.
+
+    Attributes:
+        line: of the statement that ended it, in the test's file; of the test if none did.
+        reason: what is wrong.
+    """
+
+    line: int
+    reason: str
 
 
 def failure_of(
     test: SqlTest, settings: Mapping[str, object] | None = None, functions: FunctionRegistry | None = None
-) -> str | None:
+) -> SqlTestFailure | None:
     """Why a test fails; `None` if it passes."""
+    script = SqlScript(settings, functions, test.file.parent)
     try:
-        with SqlScript(settings, functions, test.file.parent) as script:
+        with script:
             script.run(test.text)
     except Exception as error:  # whatever ends the script is the answer
-        if not test.expects_error:
-            return f"{type(error).__name__}: {error}"
-        return unexpected(error, test.error, test.message)
+        if test.expects_error:
+            reason = unexpected(error, test.error, test.message)
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        line = test.line if script.location is None else script.location.line
+        return None if reason is None else SqlTestFailure(line, reason)
     if test.expects_error:
-        return f"no error; expected {' with '.join(part for part in (test.error, test.message) if part)}"
+        expected = " with ".join(part for part in (test.error, test.message) if part)
+        return SqlTestFailure(test.line, f"no error; expected {expected}")
     return None

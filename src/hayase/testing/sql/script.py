@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hayase.sql.ast.location import Location
 from hayase.sql.ast.statements import (
     AssertNullValues,
     AssertSource,
@@ -18,7 +19,7 @@ from hayase.sql.ast.statements import (
     UndefineVariable,
 )
 from hayase.sql.engine import SqlEngine
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import ParseFailedError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, iterate_script
 from hayase.sql.grammar.script_files import script_text
@@ -50,6 +51,10 @@ class SqlScript:
         functions: all functions; by default those of ksqlDB.
         folder: where relative paths of RUN SCRIPT begin.
 
+    Attributes:
+        location: where the last statement begins, or a syntax error is, in the text that `run` was given; not in a
+            file of RUN SCRIPT. `None`: there was none.
+
     Example:
         >>> with SqlScript() as script:
         ...     script.run('''
@@ -76,9 +81,11 @@ class SqlScript:
         self._log: dict[str, list[RawRecord]] = {}
         self._read: dict[str, int] = {}
         self._depth = 0
+        self.location: Location | None = None
         stream = processing_log_stream(self.engine.settings)
         if stream is not None:
             self.run(stream)
+            self.location = None
 
     def __enter__(self) -> SqlScript:
         return self
@@ -99,8 +106,20 @@ class SqlScript:
             SqlError: a statement is wrong.
             SqlAssertionError: an ASSERT does not hold.
         """
-        for parsed in iterate_script(text, self._variables, test_statements=True):
+        for parsed in self._parsed(text):
+            self._come_to(parsed.location)
             self.execute(parsed)
+
+    def _parsed(self, text: str) -> Iterator[ParsedStatement]:
+        try:
+            yield from iterate_script(text, self._variables, test_statements=True)
+        except ParseFailedError as error:
+            self._come_to(error.location)
+            raise
+
+    def _come_to(self, location: Location | None) -> None:
+        if self._depth == 0:
+            self.location = location
 
     def execute(self, parsed: ParsedStatement) -> None:
         """Execute one statement; raises as `run`."""
