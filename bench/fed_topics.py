@@ -6,13 +6,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 from confluent_kafka import Message, TopicPartition
 
 from bench.check import difference
-from bench.feed import Feeder, committed, endless_orders
+from bench.feed import Feeder, Outputs, endless_orders
 from bench.machine import Machine
 from bench.measure import RunError, wait_until
 from bench.processes import ProcessGroup
@@ -53,7 +53,7 @@ class FedTopics:
         self._expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         self._group: ProcessGroup | None = None
         self._produced: dict[tuple[str, str], Totals] = {}
-        self._outputs = committed(self._bootstrap, [TopicPartition(target(name), 0) for name in self.names])
+        self._outputs = Outputs(self._bootstrap, [TopicPartition(target(name), 0) for name in self.names])
 
     def feeding(self, names: Sequence[str], rate: float) -> Feeder:
         """Orders at that many a second for all of them together, in turn."""
@@ -61,12 +61,16 @@ class FedTopics:
 
     def look(self) -> list[Message]:
         """The records that have come out since the last look; waits a little."""
-        messages = next(self._outputs)
+        messages = self._outputs.look()
         for message in messages:
             value = totals_of(message)
             at = message.topic() or "", (message.key() or b"").decode()
             self._produced[at] = Totals(value.n, abs(value.total))  # see bench/runtime_changes.py
         return messages
+
+    def resting(self) -> AbstractContextManager[None]:
+        """Do not look meanwhile: what the broker takes is what the system under test asks of it."""
+        return self._outputs.resting()
 
     def latencies(self, names: Sequence[str], rate: float, seconds: float) -> list[float]:
         """Milliseconds from timestamp to sight of what comes out while orders come at a rate.

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -72,28 +73,52 @@ class Feeder:
         producer.flush(_FLUSH_S)
 
 
-def committed(bootstrap: str, partitions: Sequence[TopicPartition]) -> Iterator[list[Message]]:
-    """The committed records that have come since the last look, from the beginning on; ends never."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "bench-latency",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 20,
-        "log_level": 3,
-    }
-    consumer = Consumer(settings)
-    try:
-        consumer.assign([TopicPartition(each.topic, each.partition, 0) for each in partitions])
+class Outputs:
+    """The committed records of partitions, from the beginning on; iterating gives those since the last look, endlessly.
+
+    Args:
+        bootstrap: address of the broker.
+        partitions: what is looked at.
+    """
+
+    def __init__(self, bootstrap: str, partitions: Sequence[TopicPartition]) -> None:
+        self._partitions = [TopicPartition(each.topic, each.partition) for each in partitions]
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "bench-latency",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
+                "log_level": 3,
+            }
+        )
+        self._consumer.assign([TopicPartition(each.topic, each.partition, 0) for each in partitions])
+
+    def __iter__(self) -> Iterator[list[Message]]:
         while True:
-            # The first record is waited for, the others are there: consume() alone would wait until it has all it may
-            # take.
-            first = consumer.poll(_POLL_S)
-            messages = [] if first is None else [first, *consumer.consume(10_000, timeout=0)]
-            yield [message for message in messages if message.error() is None]
-    finally:
-        consumer.close()
+            yield self.look()
+
+    def look(self) -> list[Message]:
+        """The records that have come since the last look; waits a little."""
+        # The first record is waited for, the others are there: consume() alone would wait until it has all it may take.
+        first = self._consumer.poll(_POLL_S)
+        messages = [] if first is None else [first, *self._consumer.consume(10_000, timeout=0)]
+        return [message for message in messages if message.error() is None]
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Ask the broker for nothing meanwhile: else it answers 50 requests a second, each of all partitions."""
+        self._consumer.pause(self._partitions)
+        try:
+            yield
+        finally:
+            self._consumer.resume(self._partitions)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
 from bench import sides
-from bench.feed import Feeder, committed, endless_orders, percentiles
+from bench.feed import Feeder, Outputs, endless_orders, percentiles
 from bench.machine import Machine
 from bench.measure import RunError, running
 from bench.processes import ProcessGroup
@@ -106,7 +106,7 @@ def _measure(machine: Machine, side: str, options: Options) -> Latency:
     if side == "ours":
         command += ["--timings", str(timings)]
     records = ((source.name, key, value) for key, value in endless_orders(source.users, options.seed))
-    outputs = committed(topics.bootstrap, [TopicPartition(target, number) for number in range(source.partitions)])
+    outputs = Outputs(topics.bootstrap, [TopicPartition(target, number) for number in range(source.partitions)])
     try:
         with (
             running(command, machine.folder / f"{application_id}.log", sides.ROOT) as group,
@@ -116,12 +116,13 @@ def _measure(machine: Machine, side: str, options: Options) -> Latency:
     except RunError as failure:
         raise RunError(f"{side}: {failure}") from None
     finally:
+        outputs.close()
         topics.delete(application_id)
         shutil.rmtree(state_dir, ignore_errors=True)
     return Latency(ms, cpu_s, group.peak_pss_mb, _split(timings, options))
 
 
-def _watch(group: ProcessGroup, outputs: Iterator[list[Message]], options: Options) -> tuple[list[float], float]:
+def _watch(group: ProcessGroup, outputs: Outputs, options: Options) -> tuple[list[float], float]:
     """Latencies of the measured part and the CPU seconds in it."""
     began = time.monotonic()
     first: float | None = None

@@ -127,7 +127,7 @@ class _Bench:
             topics.watch(group)
             topics.start()
             if "idle" in options.rows:
-                single.cpu_percent, single.broker_percent = self._idle_percent(group)
+                single.cpu_percent, single.broker_percent = self._idle_percent(group, topics)
                 single.pss_mb = group.sample_memory()
                 self._add("idle", "one application: CPU, % of a core", single.cpu_percent)
                 self._add("idle", "one application: broker, % of a core", single.broker_percent)
@@ -147,14 +147,14 @@ class _Bench:
             runtime.add_all([(name, totals(source(name), target(name))) for name in names], {_COMMIT: 100})
             topics.start()
             if "idle" in options.rows:
-                self._idle(runtime)
+                self._idle(runtime, topics)
             if "latency" in options.rows:
                 self._latency(topics)
             if "changes" in options.rows:
                 self._changes(runtime)
 
-    def _idle(self, runtime: SharedRuntime) -> None:
-        cpu_percent, broker_percent = self._idle_percent(runtime.group)
+    def _idle(self, runtime: SharedRuntime, topics: FedTopics) -> None:
+        cpu_percent, broker_percent = self._idle_percent(runtime.group, topics)
         many = f"{self._options.topologies} topologies"
         self._add("idle", f"{many}: CPU, % of a core", cpu_percent, must=12)
         self._add("idle", f"{many}: broker, % of a core", broker_percent, must=10)
@@ -240,16 +240,17 @@ class _Bench:
         with running(command, self._machine.folder / f"{name}.log", sides.ROOT) as group:
             yield group
 
-    def _idle_percent(self, group: ProcessGroup) -> tuple[float, float]:
-        """What a system and the broker take of a core while nothing comes."""
-        time.sleep(_SETTLE_S)
-        began, before_s, broker_s = time.monotonic(), group.cpu_s(), self._machine.broker_cpu_s()
-        time.sleep(self._options.seconds)
-        wall_s = time.monotonic() - began
-        return (
-            100 * (group.cpu_s() - before_s) / wall_s,
-            100 * (self._machine.broker_cpu_s() - broker_s) / wall_s,
-        )
+    def _idle_percent(self, group: ProcessGroup, topics: FedTopics) -> tuple[float, float]:
+        """What a system and the broker take of a core while nothing comes, and the benchmark asks for nothing."""
+        with topics.resting():
+            time.sleep(_SETTLE_S)
+            began, before_s, broker_s = time.monotonic(), group.cpu_s(), self._machine.broker_cpu_s()
+            time.sleep(self._options.seconds)
+            wall_s = time.monotonic() - began
+            return (
+                100 * (group.cpu_s() - before_s) / wall_s,
+                100 * (self._machine.broker_cpu_s() - broker_s) / wall_s,
+            )
 
     @staticmethod
     def _bounds(single: Sequence[float], p50: float, p99: float) -> dict[str, float]:

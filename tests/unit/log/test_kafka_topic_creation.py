@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from hayase.core.errors import LogError
+from hayase.log.kafka import admin
 from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.protocol import LogConfig, TopicInfo
 
@@ -34,12 +36,12 @@ class Answers:
 
 def admin_with(monkeypatch: pytest.MonkeyPatch, client: Answers, timeout_s: float = 60.0) -> KafkaAdmin:
     now = iter(range(1000))
-    admin = KafkaAdmin(
+    asked = KafkaAdmin(
         LogConfig("kafka", "127.0.0.1:9"), timeout_s=timeout_s, monotonic=lambda: float(next(now)), sleep=lambda _: None
     )
     monkeypatch.setattr(KafkaAdmin, "client", client)
-    monkeypatch.setattr(admin, "_made", lambda name: TopicInfo(name, "id", 1, {}))
-    return admin
+    monkeypatch.setattr(asked, "_made", lambda name: TopicInfo(name, "id", 1, {}))
+    return asked
 
 
 def test_it_is_made_once_a_broker_takes_part_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +60,37 @@ def test_more_replicas_than_brokers_are_an_error_at_once(monkeypatch: pytest.Mon
     with pytest.raises(LogError, match="only 1 broker"):
         admin_with(monkeypatch, client).create_topic("t", 1, {})
     assert client.refusals == [TOO_FEW]
+
+
+class OpeningPartitions:
+    """One of the clients of a topic whose partitions open one by one: each look at their ends finds one more."""
+
+    def __init__(self, clients: list[OpeningPartitions]) -> None:
+        self.looks = 0
+        self.clients = clients
+
+    def list_offsets(self, wanted: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
+        self.looks += 1
+        are_open = sum(client.looks for client in self.clients)
+        answers: dict[Any, Future[Any]] = {key: Future() for key in wanted}
+        for key, answer in answers.items():
+            if key.partition < are_open:
+                answer.set_result(SimpleNamespace(offset=0))
+            else:
+                answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+        return answers
+
+
+def test_one_client_looks_until_all_partitions_of_a_new_topic_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[OpeningPartitions] = []
+
+    def open_client(_: LogConfig) -> OpeningPartitions:
+        opened.append(OpeningPartitions(opened))
+        return opened[-1]
+
+    monkeypatch.setattr(admin, "open_admin", open_client)
+    asked = KafkaAdmin(LogConfig("kafka", "127.0.0.1:9"), monotonic=lambda: 0.0, sleep=lambda _: None)
+    monkeypatch.setattr(asked, "_wait", lambda name, there: None)
+    monkeypatch.setattr(asked, "describe", lambda names: {name: TopicInfo(name, "id", 4, {}) for name in names})
+    assert asked._made("t").partitions == 4
+    assert [client.looks for client in opened] == [4]

@@ -44,6 +44,8 @@ _COMMIT_S = 15.0
 """The planner commits after each epoch, only for other tools to look at, and has to go on when the brokers are away."""
 _CONFIG_KEPT_S = 60.0
 _VISIBLE_S = 60.0
+_OPEN_S = 5.0
+_OPEN_POLL_S = 0.03
 _OFFSETS_TOPIC = "__consumer_offsets"
 _GONE = {KafkaError.GROUP_ID_NOT_FOUND}
 _LEADER_MOVES = {
@@ -154,9 +156,23 @@ class KafkaAdmin(ProcessBound):
         info = self.describe([name]).get(name)
         if info is None:
             raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "creating a topic", topic=name)
-        # The leader is named before it has opened its files.
-        self.offsets(dict.fromkeys(own_partitions(name, info.partitions), LATEST))
+        self._wait_until_open(own_partitions(name, info.partitions))
         return info
+
+    def _wait_until_open(self, partitions: Iterable[TopicPartition]) -> None:
+        """The leader is named before it has opened its files, one partition after the other.
+
+        All looks are those of one client: a new one that meets some partitions that are not open waits for 3 s. It is
+        `offsets` that may need another, so that has the last word if this takes long.
+        """
+        missing = dict.fromkeys(partitions, LATEST)
+        deadline = self._monotonic() + _OPEN_S
+        while missing and self._monotonic() < deadline:
+            found = self._ask_offsets(missing, committed=True, last_chance=False)
+            missing = {partition: spec for partition, spec in missing.items() if partition not in found}
+            if missing:
+                self._sleep(_OPEN_POLL_S)
+        self.offsets(missing)
 
     def delete_topic(self, name: str) -> None:
         """As `Log.delete_topic`; returns when the topic can no longer be seen."""
