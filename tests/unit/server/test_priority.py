@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from hayase.server.hosts.priority import lower_priority
+from hayase.server.hosts.priority import lower_priority, lower_processes, shorten_slices
 
 _ASKED = [sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"]
+_WAITING = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have priorities of their own on Linux only")
@@ -30,3 +33,63 @@ def test_a_thread_and_the_processes_it_starts_get_less_and_the_others_what_they_
     thread.join()
     assert found == ["5"]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lower_processes() does nothing elsewhere")
+def test_processes_that_low_threads_have_started_get_still_less_and_others_what_they_had() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    if before >= 5:
+        pytest.skip("this process has a low priority already")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        started.append(subprocess.Popen(_WAITING, stdin=subprocess.PIPE))
+
+    def start_low() -> None:
+        lower_priority()
+        start()
+
+    thread = threading.Thread(target=start_low)
+    thread.start()
+    thread.join()
+    start()
+    try:
+        lower_processes()
+        assert [os.getpriority(os.PRIO_PROCESS, process.pid) for process in started] == [10, before]
+    finally:
+        for process in started:
+            process.communicate()
+
+
+def _slice_ns() -> int | None:
+    """The slice of the calling thread; `None` where the system does not tell, or has none."""
+    try:
+        status = Path(f"/proc/self/task/{threading.get_native_id()}/sched").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^se\.slice\s*:\s*(\d+)$", status, re.MULTILINE)
+    return None if found is None else int(found[1])
+
+
+def test_slices_are_short_in_threads_that_answer_and_usual_in_those_that_process() -> None:
+    usual = _slice_ns()
+    if usual is None:
+        pytest.skip("the system has no slices of threads, or does not tell them")
+    found: list[int | None] = []
+
+    def process() -> None:
+        lower_priority()
+        found.append(_slice_ns())
+
+    def answer() -> None:
+        shorten_slices()
+        found.append(_slice_ns())
+        processing = threading.Thread(target=process)
+        processing.start()
+        processing.join()
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    answering.join()
+    assert found == [200_000, usual]
+    assert _slice_ns() == usual
