@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hayase.server.hosts.priority import lower_priority, lower_processes, shorten_slices
+from hayase.server.hosts.priority import lower_priority, shorten_slices
 
 _ASKED = [sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"]
-_WAITING = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have priorities of their own on Linux only")
@@ -33,32 +32,6 @@ def test_a_thread_and_the_processes_it_starts_get_less_and_the_others_what_they_
     thread.join()
     assert found == ["5"]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lower_processes() does nothing elsewhere")
-def test_processes_that_low_threads_have_started_get_still_less_and_others_what_they_had() -> None:
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    if before >= 5:
-        pytest.skip("this process has a low priority already")
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> None:
-        started.append(subprocess.Popen(_WAITING, stdin=subprocess.PIPE))
-
-    def start_low() -> None:
-        lower_priority()
-        start()
-
-    thread = threading.Thread(target=start_low)
-    thread.start()
-    thread.join()
-    start()
-    try:
-        lower_processes()
-        assert [os.getpriority(os.PRIO_PROCESS, process.pid) for process in started] == [10, before]
-    finally:
-        for process in started:
-            process.communicate()
 
 
 def _slice_ns() -> int | None:

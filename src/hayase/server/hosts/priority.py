@@ -9,15 +9,9 @@ import platform
 import struct
 import sys
 import threading
-from pathlib import Path
-
-import psutil
 
 _NICE = 5
-"""A third of the weight that threads at 0 have. Not less: a thread that waits for the processor and has Python's lock
-keeps those that answer waiting."""
-_NICE_OF_PROCESSES = 10
-"""A ninth of that weight: a request waits for no worker, and workers have all that is left."""
+"""A third of the weight that threads at 0 have: a request waits for no worker, and workers have all that is left."""
 _SHORT_NS = 200_000
 _USUAL_NS = 0
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -45,24 +39,6 @@ def lower_priority() -> None:
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
     _set_slice(_USUAL_NS)
-
-
-def lower_processes() -> None:
-    """Give processes that threads of low priority have started still less, and what these start as well.
-
-    They interrupt no other thread when they wake up.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(OSError):  # it has ended
-            for thread in (int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()):
-                nice = os.getpriority(os.PRIO_PROCESS, thread)
-                if nice < _NICE:
-                    continue
-                os.setpriority(os.PRIO_PROCESS, thread, max(_NICE_OF_PROCESSES, nice))
-                if os.sched_getscheduler(thread) == os.SCHED_OTHER:
-                    os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _set_slice(slice_ns: int) -> None:

@@ -17,7 +17,7 @@ from hayase.app.states import State
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
-from hayase.server.hosts.priority import lower_priority, lower_processes
+from hayase.server.hosts.priority import lower_priority
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
 from hayase.server.hosts.spark_stores import SparkStore, SparkStoreForKey
 from hayase.server.pull.stores import AsOf
@@ -236,7 +236,6 @@ class SparkHost:
 
             self._runtime = StreamsRuntime(self._settings, recall=False)
             self._runtime.start()
-            lower_processes()
         except Exception as error:
             self._problem = f"the runtime cannot be started: {error}"
             _LOG.error("%s", self._problem, exc_info=not isinstance(error, HayaseError))
