@@ -70,7 +70,7 @@ def feed(ended: Connection, log: LogConfig, topic: str, keys: int, rate: float) 
     opened = open_log(log)
     writer = opened.writer()
     begin_s, written = time.monotonic(), 0
-    while not ended.poll(max(0.0, begin_s + written / rate + _TICK_S - time.monotonic())):
+    while not ended.poll(max(_TICK_S, begin_s + (written + 1) / rate - time.monotonic())):
         due = int((time.monotonic() - begin_s) * rate) - written
         for first in range(0, due, _BATCH):
             count = min(_BATCH, due - first)

@@ -142,6 +142,7 @@ def _settings(
 
 def _serve(given: Mapping[str, object], functions: list[str]) -> None:
     from hayase.cli.functions import registry_with
+    from hayase.server.hosts.priority import shorten_slices
     from hayase.server.server import open_server
     from hayase.server.serving import serve
     from hayase.server.settings import ServerSettings
@@ -152,6 +153,7 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
     if config.log_format is None:
         configure_logging(form="text", level=config.log_level or "WARNING", secrets=config.secrets)
     sys.setswitchinterval(_SWITCH_S)
+    shorten_slices()
     context = open_server(settings, registry_with(functions), start_queries=False)
     try:
         with StopRequest() as stop:

@@ -22,6 +22,7 @@ from hayase.server.overrides import checked_overrides
 from hayase.server.pull.prepared import PreparedLookups
 from hayase.server.pull.stores import QueryStores
 from hayase.server.push.running import PushQueries
+from hayase.server.query_times import QueryTimes
 from hayase.server.security.users import Users
 from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
@@ -47,6 +48,7 @@ class ServerContext:
         python_calls: calls of functions whose Python stands in a statement.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
+        times: how long pull and push queries take.
         prepared_lookups: pull queries by key that were analyzed before.
         users: with their roles; `None`: every request may do everything.
         lease: held while the server runs; a second one of the same service id is not started.
@@ -66,6 +68,7 @@ class ServerContext:
     python_calls: PythonCalls
     push_queries: PushQueries
     pull_limits: PullLimits
+    times: QueryTimes
     users: Users | None = None
     lease: Lease | None = None
     prepared_lookups: PreparedLookups = field(default_factory=PreparedLookups)

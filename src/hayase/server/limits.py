@@ -19,14 +19,20 @@ class PullLimits:
         at_once: so many may run; `None`: any number.
         per_second: so many may start; `None`: any number.
         now_s: a clock that only goes forward.
+        took_s: gets how long each took.
     """
 
     def __init__(
-        self, at_once: int | None = None, per_second: int | None = None, now_s: Callable[[], float] = time.monotonic
+        self,
+        at_once: int | None = None,
+        per_second: int | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        took_s: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._at_once = at_once
         self._per_second = per_second
         self._now_s = now_s
+        self._took_s = took_s
         self._running = 0
         self._started: deque[float] = deque()
         self._lock = threading.Lock()
@@ -43,8 +49,8 @@ class PullLimits:
                     f"Host is at concurrency limit for pull queries. Currently set to {self._at_once} maximum "
                     "concurrent requests (ksql.query.pull.max.concurrent.requests)."
                 )
+            now_s = self._now_s()
             if self._per_second is not None:
-                now_s = self._now_s()
                 while self._started and self._started[0] <= now_s - _WINDOW_S:
                     self._started.popleft()
                 if len(self._started) >= self._per_second:
@@ -54,23 +60,25 @@ class PullLimits:
                     )
                 self._started.append(now_s)
             self._running += 1
-        return _Once(self._leave)
+        return _Once(self._leave, now_s)
 
-    def _leave(self) -> None:
+    def _leave(self, since_s: float) -> None:
         with self._lock:
             self._running -= 1
+        self._took_s(self._now_s() - since_s)
 
 
 class _Once:
     """Calls a function the first time it is called."""
 
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function: Callable[[], None] | None = function
+    def __init__(self, function: Callable[[float], None], argument: float) -> None:
+        self._function: Callable[[float], None] | None = function
+        self._argument = argument
 
     def __call__(self) -> None:
         function, self._function = self._function, None
         if function is not None:
-            function()
+            function(self._argument)
 
 
 def _too_many(message: str) -> StatementError:

@@ -140,7 +140,7 @@ def _start_push(
     run = run_settings(settings)
     return running.start(
         prefix,
-        lambda query_id, ended: PushRows(query_id, shown, services.tails, run, loop, running.runs, ended),
+        lambda query_id, ended: PushRows(query_id, shown, services.tails, run, loop, running, ended),
     )
 
 

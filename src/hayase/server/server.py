@@ -27,6 +27,7 @@ from hayase.server.inserts import RecordInserts
 from hayase.server.limits import PullLimits
 from hayase.server.local_run.tails import LogTails
 from hayase.server.push.running import PushQueries
+from hayase.server.query_times import QueryTimes
 from hayase.server.security.users import Users
 from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
@@ -96,6 +97,7 @@ def _opened(
         return logged_query_settings(given, settings.topologies, topics)
 
     connect = _connect(settings, config)
+    times = QueryTimes()
     commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
     context = ServerContext(
         settings=settings,
@@ -109,8 +111,9 @@ def _opened(
         inserts=RecordInserts(log, topics, now_ms),
         connect=connect,
         python_calls=python_calls,
-        push_queries=PushQueries(settings.max_push_queries),
-        pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second),
+        push_queries=PushQueries(settings.max_push_queries, times.push.observe),
+        pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second, took_s=times.pull.observe),
+        times=times,
         users=users,
     )
     commands.recover()

@@ -207,7 +207,8 @@ def close_environment(path: str | os.PathLike[str]) -> None:
 
 def is_environment_open(path: str | os.PathLike[str]) -> bool:
     """Whether this process has it open."""
-    return (os.getpid(), os.path.realpath(path)) in _entries
+    pid, given = os.getpid(), os.fspath(path)
+    return (pid, given) in _entries or (pid, os.path.realpath(given)) in _entries
 
 
 @overload

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from tests.unit.server.loops import in_loop
 from tests.unit.server.servers import DataServer, rows
 
+from hayase.serde import partition_for_key
 from hayase.server.pull.prepared import StatementShape
+from hayase.sql.plan.kept_table import kept_table
 
 _STATEMENTS = """
     CREATE STREAM orders (id INT KEY, item STRING, cents INT)
@@ -20,6 +23,8 @@ _STATEMENTS = """
     CREATE TABLE ids AS SELECT id, COUNT(*) AS n FROM orders GROUP BY id;
     INSERT INTO orders VALUES (1, 'it''s', 10);
     INSERT INTO orders VALUES (-2, 'pen', 20);
+    INSERT INTO orders VALUES (3, 'ink', 30);
+    INSERT INTO orders VALUES (4, 'cup', 40);
 """
 
 
@@ -51,6 +56,23 @@ async def test_keys_of_several_columns_are_in_any_order(server: DataServer) -> N
 async def test_negative_keys_are_found(server: DataServer) -> None:
     assert await rows(server, "SELECT n FROM ids WHERE id = 1;") == [[1]]
     assert await rows(server, "SELECT n FROM ids WHERE id = -2;") == [[1]]
+
+
+@pytest.mark.parametrize("table", ["IDS", "SALES"])
+def test_a_row_is_in_the_partition_that_its_key_says(server: DataServer, table: str) -> None:
+    query = next(each for each in server.context.engine.queries.values() if each.sink == table)
+    source = server.context.engine.catalog.find(table)
+    assert source is not None
+    kept = kept_table(query.topology, query.plan, source)
+    assert kept is not None
+    read = kept.store.key_serde.from_bytes
+    with (
+        closing(server.context.stores.open_store(query.id, kept.store.name)) as store,
+        store.reading() as partitions,
+    ):
+        places = {read(key): number for number, each in enumerate(partitions) for key, _ in each.range()}
+    assert set(places.values()) == {0, 1}
+    assert places == {key: partition_for_key(kept.partitioned_by.to_bytes(key), 2) for key in places}
 
 
 @in_loop

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from hayase.server.hosts.priority import lower_priority
+from hayase.server.hosts.priority import lower_priority, shorten_slices
 
 _ASKED = [sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"]
 
@@ -30,3 +32,37 @@ def test_a_thread_and_the_processes_it_starts_get_less_and_the_others_what_they_
     thread.join()
     assert found == ["5"]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+def _slice_ns() -> int | None:
+    """The slice of the calling thread; `None` where the system does not tell, or has none."""
+    try:
+        status = Path(f"/proc/self/task/{threading.get_native_id()}/sched").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^se\.slice\s*:\s*(\d+)$", status, re.MULTILINE)
+    return None if found is None else int(found[1])
+
+
+def test_slices_are_short_in_threads_that_answer_and_usual_in_those_that_process() -> None:
+    usual = _slice_ns()
+    if usual is None:
+        pytest.skip("the system has no slices of threads, or does not tell them")
+    found: list[int | None] = []
+
+    def process() -> None:
+        lower_priority()
+        found.append(_slice_ns())
+
+    def answer() -> None:
+        shorten_slices()
+        found.append(_slice_ns())
+        processing = threading.Thread(target=process)
+        processing.start()
+        processing.join()
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    answering.join()
+    assert found == [200_000, usual]
+    assert _slice_ns() == usual

@@ -48,6 +48,20 @@ class TestPullQueries:
         assert await rows(server, "SELECT * FROM sales WHERE item = 'book';") == [["book", 2, 300]]
 
     @in_loop
+    async def test_metrics_have_how_long_look_ups_and_scans_take(self, server: DataServer) -> None:
+        before = await _number(server, "hayase_sql_pull_query_seconds_count")
+        await rows(server, "SELECT * FROM sales WHERE item = 'book';")
+        await rows(server, "SELECT * FROM sales;")
+        assert await _number(server, "hayase_sql_pull_query_seconds_count") == before + 2
+        assert await _number(server, "hayase_sql_pull_query_seconds_sum") > 0
+
+    @in_loop
+    async def test_metrics_have_how_long_rows_of_push_queries_wait(self, server: DataServer) -> None:
+        before = await _number(server, "hayase_sql_push_wait_seconds_count")
+        await rows(server, "SELECT * FROM orders EMIT CHANGES LIMIT 1;", _EARLIEST)
+        assert await _number(server, "hayase_sql_push_wait_seconds_count") > before
+
+    @in_loop
     async def test_a_key_that_is_not_there_finds_none(self, server: DataServer) -> None:
         assert await rows(server, "SELECT * FROM sales WHERE item = 'x';") == []
 
@@ -216,6 +230,14 @@ class TestPushQueries:
 
 def _insert(server: DataServer, id_: int, cents: int) -> None:
     server.execute(f"INSERT INTO orders (id, item, cents) VALUES ({id_}, 'x', {cents});")
+
+
+async def _number(server: DataServer, name: str) -> float:
+    """A number of /metrics."""
+    async with request(server.app, "/metrics", method="GET") as answer:
+        lines = (await answer.body()).decode().splitlines()
+    (number,) = [float(line.split()[1]) for line in lines if line.startswith(f"{name} ")]
+    return number
 
 
 async def _query_id(answer: Answer) -> str:

@@ -101,7 +101,8 @@ async def test_each_query_ends_at_its_own_limit(server: DataServer) -> None:
 async def test_a_client_that_does_not_read_delays_no_other_and_loses_nothing(
     server: DataServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_buffer.RowBuffer.__init__, "__defaults__", (400, 30.0))
+    _, *others = row_buffer.RowBuffer.__init__.__defaults__ or ()
+    monkeypatch.setattr(row_buffer.RowBuffer.__init__, "__defaults__", (400, *others))
     query = "SELECT id, note FROM orders EMIT CHANGES;"
     notes = [f"'{'x' * 100}{number}'" for number in range(20)]
     context = server.context

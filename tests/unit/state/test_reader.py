@@ -11,6 +11,7 @@ import pytest
 
 from hayase.core.errors import StateError
 from hayase.state.delta.delta import Delta
+from hayase.state.environment import crash_marker
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.reader import BundleReader
 from hayase.storage.lmdb_env import close_environment
@@ -111,6 +112,20 @@ def test_no_state_is_an_error_and_makes_no_files(path: Path) -> None:
     with pytest.raises(StateError) as raised, BundleReader(path).snapshot():
         pass
     assert raised.value.condition == "STATE_NOT_THERE" and not path.exists()
+
+
+def test_a_reader_that_has_read_looks_again_at_what_can_be_trusted(path: Path) -> None:
+    write(path, 1)
+    reader = BundleReader(path)
+    with reader.snapshot():
+        pass
+    crash_marker.write(path, crash_marker.CrashMarker("another boot", "l", clean=False))
+    with pytest.raises(StateError) as raised, reader.snapshot():
+        pass
+    assert raised.value.condition == "STATE_NOT_THERE"
+    crash_marker.write(path, crash_marker.CrashMarker("another boot", "l", clean=True))
+    with reader.snapshot() as snapshot:
+        assert snapshot.stores() == [("0_0", "s")]
 
 
 def test_what_a_power_loss_left_is_not_opened(path: Path) -> None:

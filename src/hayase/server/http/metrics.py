@@ -22,6 +22,8 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 def routes(context: ServerContext, registry: CollectorRegistry) -> list[BaseRoute]:
     """The endpoint: the numbers of a registry, and those of the server."""
     registry.register(_ServerMetrics(context))
+    for times in (context.times.pull, context.times.push):
+        registry.register(times)
 
     async def metrics(request: Request) -> Response:
         return Response(await asyncio.to_thread(generate_latest, registry), media_type=_TEXT)

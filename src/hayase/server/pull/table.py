@@ -149,11 +149,12 @@ class TablePull:
     def _looked_up(self, lookup: KeyLookup, spec: StoreSpec, partitions: Sequence[ByteStore]) -> list[Entry]:
         """The entries of a key: of the partition that it should be in, else of another one.
 
-        A topic may be written with another partitioner, or its keys with another schema than those of the store.
+        A topic may be written with another partitioner, or its keys with another schema.
         """
         key = self.kept.key_of(dict(lookup.key))
-        data = spec.key_serde.to_bytes(key)
-        place = partition_for_key(data, len(partitions)) if len(partitions) > 1 else 0
+        place = 0
+        if len(partitions) > 1:
+            place = partition_for_key(self.kept.partitioned_by.to_bytes(key), len(partitions))
         for number in (place, *(each for each in range(len(partitions)) if each != place)):
             found = _entries_of_key(open_read_only_view(spec, partitions[number]), key, lookup, spec)
             if found:

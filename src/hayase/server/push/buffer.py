@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ class RowBuffer:
         loop: of the coroutine.
         bytes_max: of batches that wait, beyond one.
         stalled_after_s: how long the thread waits before it ends the query.
+        waited_s: gets how long each batch of rows was here.
     """
 
     def __init__(
@@ -29,13 +31,15 @@ class RowBuffer:
         loop: asyncio.AbstractEventLoop,
         bytes_max: int = BUFFER_BYTES_MAX,
         stalled_after_s: float = STALLED_AFTER_S,
+        waited_s: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._bytes_max = bytes_max
         self._stalled_after_s = stalled_after_s
+        self._waited_s = waited_s
         self._loop = loop
         self._arrived = asyncio.Event()
         self._room = threading.Condition()
-        self._batches: deque[tuple[RowBatch, int]] = deque()
+        self._batches: deque[tuple[RowBatch, int, float]] = deque()
         self._bytes = 0
         self._ended = False
 
@@ -52,7 +56,7 @@ class RowBuffer:
                     self._end(RowBatch(error=_stalled(self._bytes, self._stalled_after_s)))
             if self._ended:
                 return False
-            self._batches.append((batch, size_bytes))
+            self._batches.append((batch, size_bytes, time.monotonic()))
             self._bytes += size_bytes
         self._wake()
         return True
@@ -84,9 +88,11 @@ class RowBuffer:
         while True:
             with self._room:
                 if self._batches:
-                    batch, size_bytes = self._batches.popleft()
+                    batch, size_bytes, since_s = self._batches.popleft()
                     self._bytes -= size_bytes
                     self._room.notify_all()
+                    if batch.rows:
+                        self._waited_s(time.monotonic() - since_s)
                     return batch
                 if self._ended:
                     return None
@@ -97,7 +103,7 @@ class RowBuffer:
         return lambda: self._ended or not self._bytes or self._bytes + size_bytes <= self._bytes_max
 
     def _end(self, last: RowBatch) -> None:
-        self._batches.append((last, 0))
+        self._batches.append((last, 0, time.monotonic()))
         self._ended = True
         self._room.notify_all()
 

@@ -51,7 +51,7 @@ async def start_print(statement: PrintTopic, services: QueryServices, running: P
     return await asyncio.to_thread(
         running.start,
         f"print_{statement.topic}",
-        lambda query_id, ended: PushRows(query_id, shown, services.tails, _SETTINGS, loop, running.runs, ended),
+        lambda query_id, ended: PushRows(query_id, shown, services.tails, _SETTINGS, loop, running, ended),
     )
 
 

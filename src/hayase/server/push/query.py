@@ -13,7 +13,7 @@ from hayase.log.protocol import OutputBatch
 from hayase.server.local_run.query import LocalQuery
 from hayase.server.local_run.tails import LogTails
 from hayase.server.push.buffer import RowBuffer
-from hayase.server.push.shared_runs import SharedRuns
+from hayase.server.push.running import PushQueries
 from hayase.server.push.shown import STATE_BYTES_MAX, EnoughError, ShownRows, ShownTopology
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, RowBatch, RowHeader
 from hayase.sql.errors import SqlError, StatementError
@@ -28,7 +28,7 @@ class PushRows:
         tails: of the log.
         settings: of Hayase, for the run.
         loop: that the rows are read in.
-        runs: the shared runs of the server.
+        running: the push queries of the server, with the runs that they share.
         on_close: called once, when it has ended.
 
     Raises:
@@ -42,7 +42,7 @@ class PushRows:
         tails: LogTails,
         settings: Mapping[str, object],
         loop: asyncio.AbstractEventLoop,
-        runs: SharedRuns,
+        running: PushQueries,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.header = RowHeader(query_id, shown.columns)
@@ -50,8 +50,8 @@ class PushRows:
         self._tails = tails
         self._settings = settings
         self._left = shown.limit
-        self._buffer = RowBuffer(loop)
-        self._runs = runs
+        self._buffer = RowBuffer(loop, waited_s=running.waited_s)
+        self._runs = running.runs
         self._on_close: Callable[[], None] | None = on_close
         self._own: LocalQuery | None = None
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class PushRows:
         if self._left == 0:
             self._buffer.finish(RowBatch(final_message=LIMIT_REACHED))
         elif shown.shared is not None:
-            runs.join(shown.shared, self, shown, settings, tails)
+            self._runs.join(shown.shared, self, shown, settings, tails)
         else:
             self._own = self._run_alone({})
 

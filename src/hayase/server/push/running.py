@@ -21,10 +21,12 @@ class PushQueries:
 
     Args:
         at_most: so many may run at once.
+        waited_s: gets how long rows waited for their connection.
     """
 
-    def __init__(self, at_most: int) -> None:
+    def __init__(self, at_most: int, waited_s: Callable[[float], object] = lambda seconds: None) -> None:
         self._at_most = at_most
+        self.waited_s = waited_s
         self._running: dict[str, PushRows | None] = {}
         self._runs: SharedRuns | None = None
         self._lock = threading.Lock()

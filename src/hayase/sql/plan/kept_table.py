@@ -10,7 +10,8 @@ import polars as pl
 
 from hayase.core.records import Windowed
 from hayase.kernel.node.column_node import KEY, NULL, TS
-from hayase.serde.protocol import BARE_FIELD
+from hayase.serde.protocol import BARE_FIELD, Serde
+from hayase.serde.windowed import SessionWindowedSerde, TimeWindowedSerde
 from hayase.sql.analysis.steps import Aggregate, Filter, JoinForeignKey, JoinTables, Project, ReadSource, Step
 from hayase.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.formats.format_info import NULLABLE_REPRESENTATION
@@ -28,7 +29,7 @@ from hayase.sql.types.sql_types import (
 )
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology import operators as op
-from hayase.topology.nodes import ProcessorNode
+from hayase.topology.nodes import ProcessorNode, SourceNode
 from hayase.topology.topology import Topology
 
 
@@ -75,12 +76,14 @@ class KeptTable:
         is_windowed: keys have windows.
         steps: what makes the row of a value.
         instead_of_null: what a column shows that is null, where the format of the table's topic has no nulls.
+        partitioned_by: writes the keys by whose bytes the rows came to their partitions.
     """
 
     store: StoreSpec
     key: tuple[tuple[str, str], ...]
     is_windowed: bool
     steps: tuple[ViewStep, ...]
+    partitioned_by: Serde
     instead_of_null: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -136,14 +139,38 @@ def kept_table(topology: Topology, plan: Step, source: DataSource) -> KeptTable 
     """
     if isinstance(plan, ReadSource):
         fields = tuple((column.name, column.name) for column in source.key)
-        return KeptTable(topology.stores[source.name], fields, source.window is not None, ())
+        return _kept(topology, source.name, fields, source.window is not None, ())
     if not isinstance(plan, Project) or not plan.rows.is_table:
         return None
     fields = tuple(zip((name for name, _ in plan.key), _key_fields(plan), strict=True))
     if RESULT_STORE in topology.stores:
         instead = _without_nulls(source)
-        return KeptTable(topology.stores[RESULT_STORE], fields, plan.rows.window is not None, (), instead)
+        return _kept(topology, RESULT_STORE, fields, plan.rows.window is not None, (), instead)
     return _of_groups(topology, fields, plan)
+
+
+def _kept(
+    topology: Topology,
+    store: str,
+    key: tuple[tuple[str, str], ...],
+    is_windowed: bool,
+    steps: tuple[ViewStep, ...],
+    instead_of_null: Mapping[str, Any] | None = None,
+) -> KeptTable:
+    spec = topology.stores[store]
+    by = _source_above(topology, store).key_serde
+    if by is None or len(key) > 1 or isinstance(by, TimeWindowedSerde | SessionWindowedSerde):
+        by = spec.key_serde  # the keys above have another form than those that are looked up
+    return KeptTable(spec, key, is_windowed, steps, by, instead_of_null or {})
+
+
+def _source_above(topology: Topology, store: str) -> SourceNode:
+    """A source of the rows in a store: a topic, or a repartition."""
+    owner = next(node for node in topology.nodes if isinstance(node, ProcessorNode) and store in node.stores)
+    above: Any = owner
+    while not isinstance(above, SourceNode):
+        above = topology.by_name[above.parents[0]]
+    return above
 
 
 def _without_nulls(source: DataSource) -> dict[str, Any]:
@@ -176,7 +203,7 @@ def _of_groups(topology: Topology, fields: tuple[tuple[str, str], ...], plan: Pr
     while node is not None:
         steps.append(_step_of(node.operator))
         node = _table_after(topology, node.name)
-    return KeptTable(topology.stores[aggregation.stores[0]], fields, plan.rows.window is not None, tuple(steps))
+    return _kept(topology, aggregation.stores[0], fields, plan.rows.window is not None, tuple(steps))
 
 
 _AGGREGATIONS = (op.StreamAggregate, op.StreamWindowedAggregate, op.StreamSessionAggregate, op.TableAggregate)

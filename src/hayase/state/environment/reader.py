@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from hayase.state.environment import crash_marker, layout
 from hayase.state.environment.base import BaseStore, Entries
 from hayase.state.environment.environment import (
     DAMAGED_FILE,
+    DATA_FILE,
     NOTHING_APPLIED,
     base_in,
     damaged,
@@ -143,6 +145,10 @@ class BundleReader:
         self.path = path.resolve()
         self._boot_id = boot_id or crash_marker.current_boot_id()
         self._clock = clock
+        self._boot_file, self._data_file, self._damaged_file = (
+            os.fspath(self.path / name) for name in (crash_marker.BOOT_FILE, DATA_FILE, DAMAGED_FILE)
+        )
+        self._trusted_boot: tuple[int, int] | None = None
 
     @contextmanager
     def snapshot(self, *, max_seconds: float = 10.0) -> Iterator[ReaderSnapshot]:
@@ -157,32 +163,49 @@ class BundleReader:
                 methods of its stores.
         """
         # Never open what the application would delete: opening a damaged environment may crash.
-        written = crash_marker.read(self.path)
-        if written is None or not written.trusted(self._boot_id) or not (self.path / "data.mdb").exists():
+        if not self._is_trusted() or not os.path.exists(self._data_file):  # noqa: PTH110 - as in `_identity`
             raise StateError(
                 "STATE_NOT_THERE",
                 f"There is no state at {self.path} that can be read: the application has not run here since the "
                 "machine started, or keeps these stores in memory and does not run now. Start it, or look at its "
                 "state.dir.",
             )
-        _check_once(self.path)
+        self._check_once()
         with read_transaction(open_state_environment(self.path)) as txn:
             yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))
 
+    def _is_trusted(self) -> bool:
+        """Whether the environment survived the last power loss; a BOOT file that was read is not read again."""
+        identity = _identity(self._boot_file)
+        if identity is not None and identity == self._trusted_boot:
+            return True
+        written = crash_marker.read(self.path)
+        is_trusted = written is not None and written.trusted(self._boot_id)
+        self._trusted_boot = identity if is_trusted else None
+        return is_trusted
 
-def _check_once(path: Path) -> None:
-    """Compare the pages with their checksums before this process opens the environment.
+    def _check_once(self) -> None:
+        """Compare the pages with their checksums before this process opens the environment.
 
-    Raises StateError `STATE_DAMAGED`.
-    """
-    if (path / DAMAGED_FILE).exists():
-        raise damaged(path, "a process found it so")
-    if is_environment_open(path):
-        return
+        Raises StateError `STATE_DAMAGED`.
+        """
+        if os.path.exists(self._damaged_file):  # noqa: PTH110 - as in `_identity`
+            raise damaged(self.path, "a process found it so")
+        if is_environment_open(self.path):
+            return
+        try:
+            PageChecksums(self.path).check()
+        except PagesDamaged as error:
+            raise damaged(self.path, error) from error
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    """Which file it is, of those that replaced each other; `None` if there is none."""
     try:
-        PageChecksums(path).check()
-    except PagesDamaged as error:
-        raise damaged(path, error) from error
+        status = os.stat(file)  # noqa: PTH116 - for every snapshot; a Path costs several times as much
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _refuse() -> NoReturn:
