@@ -31,8 +31,7 @@ class UnknownEvent:
     data: bytes
 
 
-@dataclass(frozen=True)
-class RecordedEvent(Generic[Event_co]):
+class RecordedEvent(msgspec.Struct, Generic[Event_co], frozen=True):
     """An event of an aggregate, and how it came about.
 
     Attributes:
@@ -170,7 +169,7 @@ def folded(aggregate: Recorded, aggregate_id: str, events: Iterable[RecordedEven
 
 
 def event_headers(
-    aggregate_id: str, version: int, event_type: str, data_version: int, now_ms: int, cause: Mapping[str, str | None]
+    aggregate_id: str, version: int, event_type: str, data_version: int, now_ms: int, cause: Headers = ()
 ) -> Headers:
     """The headers of an event.
 
@@ -180,17 +179,18 @@ def event_headers(
         event_type: its name.
         data_version: of its fields.
         now_ms: the wall clock of the epoch.
-        cause: further attributes: of the command, and of the application.
+        cause: further headers: of the command, and of the application.
     """
-    return cloud_events.to_headers({
-        cloud_events.ID: f"{aggregate_id}/{version}",
-        cloud_events.TYPE: event_type,
-        cloud_events.SUBJECT: aggregate_id,
-        cloud_events.TIME: cloud_events.time_text(now_ms),
-        cloud_events.VERSION: version,
-        cloud_events.DATA_VERSION: data_version,
-        **cause,
-    })  # fmt: skip
+    return (
+        *cloud_events.JSON_EVENT,
+        ("ce_id", f"{aggregate_id}/{version}".encode()),
+        cloud_events.header(cloud_events.TYPE, event_type),
+        ("ce_subject", aggregate_id.encode()),
+        cloud_events.time_header(now_ms),
+        ("ce_aggregateversion", b"%d" % version),
+        cloud_events.header(cloud_events.DATA_VERSION, str(data_version)),
+        *cause,
+    )
 
 
 def upcast(upcasters: Mapping[tuple[str, int], Upcaster], event_type: str, data_version: int, data: bytes) -> bytes:
