@@ -93,11 +93,11 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
         ProcessingError: `EVENT_UNREADABLE`: it has another format, or its JSON does not fit its type.
     """
     try:
-        attributes = cloud_events.from_headers(record.headers)
-        event_type, version = attributes[cloud_events.TYPE], int(attributes[cloud_events.VERSION])
+        attributes = cloud_events.attribute_values(record.headers)
+        event_type, version = (attributes["ce_type"] or b"").decode(), int(attributes["ce_aggregateversion"] or b"")
         event: object
         if event_type in aggregate.event_types:
-            data_version = int(attributes.get(cloud_events.DATA_VERSION, "1"))
+            data_version = int(attributes.get("ce_dataversion") or b"1")
             data = aggregate.upcast(event_type, data_version, record.value or b"null")
             event = aggregate.event_types.decode(event_type, data)
         else:
@@ -110,11 +110,11 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
             record.timestamp_ms,
             record.partition,
             record.offset,
-            attributes.get(cloud_events.ID, ""),
-            attributes.get(cloud_events.CAUSATION, ""),
-            attributes.get(cloud_events.CORRELATION, ""),
-            attributes.get(cloud_events.APPLICATION, ""),
-            attributes.get(cloud_events.COMMAND_SOURCE, ""),
+            (attributes.get("ce_id") or b"").decode(),
+            (attributes.get("ce_causationid") or b"").decode(),
+            (attributes.get("ce_correlationid") or b"").decode(),
+            (attributes.get("ce_application") or b"").decode(),
+            (attributes.get("ce_commandsource") or b"").decode(),
         )
     except Exception as error:  # also what an upcaster of the user raises
         raise ProcessingError(
