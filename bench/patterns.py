@@ -110,7 +110,8 @@ def run(options: Options, console: Console) -> list[Figure]:
 def _measured(options: Options) -> Iterator[Figure]:
     commands: dict[str, float] = {}
     measures = {"aggregates": _aggregates, "sagas": _sagas}
-    for kind in ("embedded", "kafka") if options.kafka else ("embedded",):
+    kinds = ("embedded", "kafka") if options.kafka else ("embedded",)
+    for kind in kinds:
         chosen = [measure for part, measure in measures.items() if part in options.parts]
         if chosen:
             with _place(kind) as place:
@@ -123,9 +124,9 @@ def _measured(options: Options) -> Iterator[Figure]:
         yield Figure("commands, library eventsourcing", "postgres", theirs, "commands/s")
         for kind, ours in commands.items():
             yield Figure("commands, ours : library", kind, ours / theirs, "times", "40")
-    if "memory" in options.parts:
-        with _place("embedded") as place:
-            yield _memory_of_application(place, options)
+    for kind in kinds if "memory" in options.parts else ():
+        with _place(kind) as place:
+            yield from _memory_of_application(place, options)
 
 
 class _Place:
@@ -357,8 +358,11 @@ class _Ended:
             reader.close()
 
 
-def _memory_of_application(place: _Place, options: Options) -> Figure:
-    """Peak of the proportional memory of one application, with all its processes, while it takes the commands."""
+def _memory_of_application(place: _Place, options: Options) -> Iterator[Figure]:
+    """Peaks of the proportional memory of one application, with all its processes, while it takes the commands.
+
+    What is mapped of an embedded log, as far as it is in memory, is part of it, and not of what is anonymous.
+    """
     account = accounts()
     app = PatternsApp(account, place.settings("accounts"), partitions=PARTITIONS)
     app.create_topics()
@@ -375,7 +379,9 @@ def _memory_of_application(place: _Place, options: Options) -> Figure:
                 time.sleep(_MEMORY_LOOK_S)
         finally:
             group.end(_GRACE_S)
-    return Figure("peak PSS of one application", place.kind, group.peak_pss_mb, "MB", "that of python_callables")
+    name = "PSS of one application"
+    yield Figure(f"peak {name}", place.kind, group.peak_pss_mb, "MB", "that of python_callables")
+    yield Figure(f"peak anonymous {name}", place.kind, group.peak_pss_anonymous_mb, "MB")
 
 
 def _rate(count: Callable[[], int], wanted: int) -> float:
