@@ -15,11 +15,13 @@ from tests.unit.patterns.local_orders import LocalOrders
 from tests.unit.patterns.shop import DECIDER, Order, Paid, Pay, Place, Placed, order_aggregate, topology_of
 
 from hayase.cli.main import run_cli
+from hayase.compiler.plan_shape import shape_of
 from hayase.core.errors import ConfigError, HayaseError, StateError
 from hayase.log.protocol import OutputBatch
 from hayase.patterns import AggregateState, CommandOutcomeUnknownError, EventSourced, PatternsApp
 from hayase.patterns.state_rows import EventKey
 from hayase.patterns.verification import verify
+from hayase.query.numbered_plans import NumberedPlan, publish_plan
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -173,6 +175,8 @@ def test_a_reader_whose_topology_has_the_aggregates_in_another_order_reads_the_s
     order, bill = aggregates()
     orders = LocalOrders(tmp_path, topology=topology_of(order, bill), topics=(*order.topics, *bill.topics))
     orders.app.log.alter_topic_config(bill.events_topic, {"retention.ms": "-1"})
+    tasks = {name: part.partitions for name, part in orders.app.plan.subtopologies.items()}
+    publish_plan(orders.app.blobs, NumberedPlan(0, shape_of(orders.app.topology, tasks)))  # as a start does
     orders.start()
     other = PatternsApp(topology_of(*reversed(aggregates())), orders.settings)
     alone = PatternsApp(aggregates()[1], orders.settings)

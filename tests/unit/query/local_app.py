@@ -16,7 +16,6 @@ from hayase.app.checkpoint import checkpoint_id_of, fix_plan
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured, failure_policy
-from hayase.compiler.plan_shape import shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.failpoints import FailpointError
 from hayase.core.records import TopicPartition
@@ -25,7 +24,6 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
 from hayase.query.checkpoint import state_folders
-from hayase.query.numbered_plans import NumberedPlan, publish_plan
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy, maybe_snapshot
 from hayase.state.delta.delta import Delta
@@ -87,7 +85,6 @@ class LocalApp:
         self.plan = plan
         self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
         fix_plan(self.blobs, "app", plan.to_json(), new_names=differs(topology))
-        publish_plan(self.blobs, NumberedPlan(0, shape_of(topology)))
         self.checkpoint_id = checkpoint_id_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes
