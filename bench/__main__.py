@@ -187,6 +187,7 @@ def _patterns(parsed: argparse.Namespace, console: Console) -> int:
         seconds=parsed.seconds,
         kafka=not parsed.no_kafka,
         postgres=not parsed.no_postgres,
+        parts=tuple(parsed.parts) or patterns.PARTS,
     )
     try:
         patterns.run(options, console)
@@ -321,7 +322,11 @@ def _add_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _add_patterns(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    sourced = commands.add_parser("patterns", help="event sourcing, sagas and read models, on both logs")
+    sourced = commands.add_parser(
+        "patterns", help="event sourcing, sagas and read models, on both logs; beside a library"
+    )
+    parts = ", ".join(patterns.PARTS)
+    sourced.add_argument("parts", nargs="*", type=_part, metavar="PART", help=f"of {parts}; default: all")
     sourced.add_argument("--commands", type=_positive, default=1_000_000, help="commands (default 1,000,000)")
     sourced.add_argument("--aggregates", type=_positive, default=100_000, help="aggregates (default 100,000)")
     sourced.add_argument("--sagas", type=_positive, default=50_000, help="sagas of four steps (default 50,000)")
@@ -335,6 +340,12 @@ def _scenario(text: str) -> Scenario:
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"there is no scenario {text}; there are {', '.join(SCENARIOS)}")
     return SCENARIOS[text]
+
+
+def _part(text: str) -> str:
+    if text not in patterns.PARTS:
+        raise argparse.ArgumentTypeError(f"there is no part {text}; there are {', '.join(patterns.PARTS)}")
+    return text
 
 
 def _row(text: str) -> str:

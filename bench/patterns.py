@@ -1,14 +1,19 @@
 """Event sourcing and sagas: `python -m bench patterns`.
 
-Ours only. Commands per second, the time from a command to its reply, sagas per second, events per second into a read
-model and into a fold, and the time of a state as of a version; each on the embedded log, and on a real broker.
+Commands per second, the time from a command to its reply, sagas, events per second into a read model and into a fold,
+and the time of a state as of a version; each on the embedded log, and on a real broker. Beside that the commands per
+second of the library `eventsourcing` on PostgreSQL, and the memory of the shop and of one application.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,18 +23,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from bench.ours import accounts as program
 from bench.ours.accounts import AccountRow, Deposit, Transfer, account_row, accounts, transfers
+from bench.pattern_peers import library_rate
+from bench.processes import ProcessGroup
 from hayase import StreamsBuilder
 from hayase.core.config import StreamsConfig
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
-from hayase.patterns import CommandTarget, PatternsApp, PostgresTable, ReadModel, SqliteTable
+from hayase.patterns import CommandTarget, PatternsApp, PostgresTable, ReadModel, Saga, SqliteTable
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.read_models.runner import ReadModelRunner
 from hayase.patterns.recorded_events import folded
@@ -43,6 +49,10 @@ _BATCH = 20_000
 _LOOK_S = 0.05
 _TIMEOUT_S = 1_200.0
 _STATES = 200
+_SAGAS_A_SECOND = 100
+_SAGA_LOOK_S = 0.005
+_MEMORY_LOOK_S, _GRACE_S = 0.2, 30.0
+PARTS = ("aggregates", "sagas", "library", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,7 @@ class Options:
         seconds: for how long.
         kafka: also on a broker.
         postgres: the read model is in PostgreSQL, else in SQLite.
+        parts: of `PARTS`.
     """
 
     commands: int
@@ -66,6 +77,7 @@ class Options:
     seconds: float
     kafka: bool = True
     postgres: bool = True
+    parts: tuple[str, ...] = PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +95,9 @@ def run(options: Options, console: Console) -> list[Figure]:
     """Measure everything, and show it."""
     by_value(program)
     figures: list[Figure] = []
-    for kind in ("embedded", "kafka") if options.kafka else ("embedded",):
-        with _place(kind) as place:
-            for measure in (_aggregates, _sagas):
-                for figure in measure(place, options):
-                    figures.append(figure)
-                    console.print(f"{figure.log}: {figure.name}: {figure.value:,.1f} {figure.unit}", highlight=False)
+    for figure in _measured(options):
+        figures.append(figure)
+        console.print(f"{figure.log}: {figure.name}: {figure.value:,.1f} {figure.unit}", highlight=False)
     table = Table(title=f"{options.commands:,} commands for {options.aggregates:,} aggregates, exactly-once")
     for column in ("what", "log", "measured", "must be"):
         table.add_column(column, justify="right" if column == "measured" else "left")
@@ -96,6 +105,28 @@ def run(options: Options, console: Console) -> list[Figure]:
         table.add_row(each.name, each.log, f"{each.value:,.1f} {each.unit}", each.must)
     console.print(table)
     return figures
+
+
+def _measured(options: Options) -> Iterator[Figure]:
+    commands: dict[str, float] = {}
+    measures = {"aggregates": _aggregates, "sagas": _sagas}
+    kinds = ("embedded", "kafka") if options.kafka else ("embedded",)
+    for kind in kinds:
+        chosen = [measure for part, measure in measures.items() if part in options.parts]
+        if chosen:
+            with _place(kind) as place:
+                for figure in itertools.chain.from_iterable(measure(place, options) for measure in chosen):
+                    if figure.name == "commands":
+                        commands[kind] = figure.value
+                    yield figure
+    if "library" in options.parts:
+        theirs = library_rate(options.aggregates, options.seconds)
+        yield Figure("commands, library eventsourcing", "postgres", theirs, "commands/s")
+        for kind, ours in commands.items():
+            yield Figure("commands, ours : library", kind, ours / theirs, "times", "40")
+    for kind in kinds if "memory" in options.parts else ():
+        with _place(kind) as place:
+            yield from _memory_of_application(place, options)
 
 
 class _Place:
@@ -157,13 +188,7 @@ def _aggregates(place: _Place, options: Options) -> Iterator[Figure]:
     place.write(account, ((f"a{n % options.aggregates}", Deposit(n % 100)) for n in range(options.commands)))
     app.start()
     try:
-        partitions = [TopicPartition(account.commands_topic, number) for number in range(PARTITIONS)]
-
-        def decided() -> int:
-            offsets = place.log.group_offsets("accounts")
-            return sum(offsets.get(partition, 0) for partition in partitions)
-
-        rate = _rate(decided, options.commands)
+        rate = _rate(lambda: _decided(place, account), options.commands)
     finally:
         app.close()
     yield Figure("commands", place.kind, rate, "commands/s", "25,000" if place.kind == "embedded" else "20,000")
@@ -171,6 +196,12 @@ def _aggregates(place: _Place, options: Options) -> Iterator[Figure]:
     yield from _replies(place, options)
     yield from _history(place, options)
     yield _read_model(place, options)
+
+
+def _decided(place: _Place, account: CommandTarget[Any]) -> int:
+    """How many commands the application has behind it."""
+    offsets = place.log.group_offsets("accounts")
+    return sum(offsets.get(TopicPartition(account.commands_topic, number), 0) for number in range(PARTITIONS))
 
 
 def _replies(place: _Place, options: Options) -> Iterator[Figure]:
@@ -250,38 +281,107 @@ def _read_model(place: _Place, options: Options) -> Figure:
 def _sagas(place: _Place, options: Options) -> Iterator[Figure]:
     builder, saga = transfers()
     app = PatternsApp(builder, place.settings("transfers", commit_interval_ms=0), partitions=PARTITIONS)
-    for topic in accounts().topics:  # of the other application: one aggregate has one owner
+    there = place.log.describe(accounts().topics)
+    for topic in there:  # of the other application: one aggregate has one owner
         place.log.delete_topic(topic)
     app.create_topics()
     place.write(saga, ((f"t{number}", Transfer(5)) for number in range(options.sagas)))
     ended = _Ended(place.log, saga.events_topic)
     app.start()
     try:
-        yield Figure("sagas of four steps", place.kind, _rate(ended.count, options.sagas), "sagas/s", "2,000")
+        while not ended.started:
+            ended.look()
+            time.sleep(_LOOK_S)
+        begun = time.perf_counter()
+        while len(ended.completed) < options.sagas:
+            ended.look()
+            time.sleep(_LOOK_S)
+        took_s = _since(begun) + app.epoch_timings()[0].total_ms / 1000  # the first epoch has started them
+        yield Figure("sagas of four steps", place.kind, options.sagas / took_s, "sagas/s", "2,000")
+        took_ms = _saga_times(place, saga, ended, options)
     finally:
         app.close()
+    name = f"saga at {_SAGAS_A_SECOND}/s"
+    yield Figure(f"{name}, p50", place.kind, statistics.median(took_ms), "ms")
+    yield Figure(f"{name}, p99", place.kind, statistics.quantiles(took_ms, n=100)[98], "ms", "1,000")
+
+
+def _saga_times(place: _Place, saga: Saga[Transfer], ended: _Ended, options: Options) -> list[float]:
+    """Milliseconds from the moment at which a saga is due to be sent to that at which its completion can be read."""
+    sent_at: dict[str, float] = {}
+    took_ms: list[float] = []
+    wanted = int(_SAGAS_A_SECOND * options.seconds)
+    ended.completed.clear()
+    begun = time.perf_counter()
+    while len(took_ms) < wanted:
+        due = min(wanted, int((time.perf_counter() - begun) * _SAGAS_A_SECOND))
+        keys = [f"timed{number}" for number in range(len(sent_at), due)]
+        sent_at |= {key: begun + (len(sent_at) + n) / _SAGAS_A_SECOND for n, key in enumerate(keys)}
+        place.write(saga, ((key, Transfer(5)) for key in keys))
+        ended.look()
+        now = time.perf_counter()
+        took_ms += [(now - sent_at[key]) * 1000 for key in ended.completed]
+        ended.completed.clear()
+        if now - begun > _TIMEOUT_S:
+            raise RuntimeError(f"{len(took_ms)} of {wanted} sagas were completed after {_TIMEOUT_S:g} s")
+        time.sleep(_SAGA_LOOK_S)
+    return took_ms
 
 
 class _Ended:
-    """Counts the sagas that are completed, as their events come."""
+    """The sagas that are completed, as their events come.
+
+    Attributes:
+        started: how many have started so far.
+        completed: ids of those that are completed; may be cleared.
+    """
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log = log
         self._positions = {TopicPartition(topic, number): 0 for number in range(PARTITIONS)}
-        self._count = 0
+        self.started = 0
+        self.completed: list[str] = []
 
-    def count(self) -> int:
-        """So far."""
+    def look(self) -> None:
+        """Read what has come since."""
         reader = self._log.reader()
         try:
             for partition, end in self._log.end_offsets(list(self._positions)).items():
                 start, self._positions[partition] = self._positions[partition], end
                 for batch in reader.fetch(partition, start, end) if end > start else ():
-                    for value in batch.values:
-                        self._count += msgspec.json.decode(value or b"{}").get("status") == "completed"
+                    for key, headers in zip(batch.keys, batch.headers or (), strict=True):
+                        kind = dict(headers)["ce_type"]
+                        self.started += kind == b"Started"
+                        if kind == b"Completed":
+                            self.completed.append((key or b"").decode())
         finally:
             reader.close()
-        return self._count
+
+
+def _memory_of_application(place: _Place, options: Options) -> Iterator[Figure]:
+    """Peaks of the proportional memory of one application, with all its processes, while it takes the commands.
+
+    What is mapped of an embedded log, as far as it is in memory, is part of it, and not of what is anonymous.
+    """
+    account = accounts()
+    app = PatternsApp(account, place.settings("accounts"), partitions=PARTITIONS)
+    app.create_topics()
+    place.write(account, ((f"a{n % options.aggregates}", Deposit(n % 100)) for n in range(options.commands)))
+    settings = {name: str(value) for name, value in place.settings("accounts").items()}
+    argv = [sys.executable, "-m", "bench.ours.accounts_app", json.dumps(settings), str(PARTITIONS)]
+    with subprocess.Popen(argv, start_new_session=True) as process:
+        group = ProcessGroup(process.pid)
+        try:
+            while _decided(place, account) < options.commands:
+                group.sample_memory()
+                if group.root_has_ended():
+                    raise RuntimeError("the application has ended")
+                time.sleep(_MEMORY_LOOK_S)
+        finally:
+            group.end(_GRACE_S)
+    name = "PSS of one application"
+    yield Figure(f"peak {name}", place.kind, group.peak_pss_mb, "MB", "that of python_callables")
+    yield Figure(f"peak anonymous {name}", place.kind, group.peak_pss_anonymous_mb, "MB")
 
 
 def _rate(count: Callable[[], int], wanted: int) -> float:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -38,10 +39,16 @@ class ProcessGroup:
         self._highest_cpu_s = max(self._highest_cpu_s, ticks / _TICKS_PER_SECOND + self._reaped_cpu_s)
         return self._highest_cpu_s
 
-    def sample_memory(self) -> float:
-        """The proportional memory of all processes now, in MB; keeps the highest sums."""
+    def sample_memory(self, without: Sequence[str] = ()) -> float:
+        """The proportional memory of all processes now, in MB; keeps the highest sums.
+
+        Args:
+            without: texts; a process with one of them in its command line does not count.
+        """
         total = anonymous = 0
         for pid, _, _ in self._scan():
+            if any(text in _command_line(pid) for text in without):
+                continue
             try:
                 rollup = (_PROC / str(pid) / "smaps_rollup").read_text()
             except OSError:  # it ended, or is a zombie
@@ -129,6 +136,13 @@ def _read_stat(pid: int) -> _Stat | None:
         return _Stat(pid, (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split())
     except OSError:
         return None
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def cpu_s_of(pid: int) -> float:

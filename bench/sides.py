@@ -71,21 +71,26 @@ def prepare(side: str) -> None:
     if side == "peer":
         build_peer()
     elif side in PYTHON_PEERS:
-        _install_peers()
+        installed(_PEERS_REQUIREMENTS, _PEERS_ENVIRONMENT)
 
 
-def _install_peers() -> None:
-    """Make the environment of the Python peers from `bench/peers/requirements.txt`."""
-    text = _PEERS_REQUIREMENTS.read_text()
-    stamp = _PEERS_ENVIRONMENT / "requirements.txt"
+def installed(requirements: Path, environment: Path) -> Path:
+    """The Python of an environment with these packages; made unless it is there.
+
+    Raises:
+        RuntimeError: pip failed.
+    """
+    text, python = requirements.read_text(), environment / "bin" / "python"
+    stamp = environment / "requirements.txt"
     if stamp.exists() and stamp.read_text() == text:
-        return
-    venv.create(_PEERS_ENVIRONMENT, with_pip=True, clear=True)
-    pip = [str(_PEERS_ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(_PEERS_REQUIREMENTS)]
+        return python
+    venv.create(environment, with_pip=True, clear=True)
+    pip = [str(python), "-m", "pip", "install", "-q", "-r", str(requirements)]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"pip install of the peers failed: {done.stdout[-500:]}{done.stderr[-1500:]}")
+        raise RuntimeError(f"pip install of {requirements.name} failed: {done.stdout[-500:]}{done.stderr[-1500:]}")
     stamp.write_text(text)
+    return python
 
 
 def _peers_pyspark() -> str:

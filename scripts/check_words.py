@@ -86,7 +86,13 @@ def faults(lines: list[str], *, markdown: bool = False, in_tests: bool = False) 
 
 def pages() -> list[Path]:
     """Python files and pages of the project, but for this one and its test."""
-    found = [path for folder in _FOLDERS for kind in ("*.py", "*.md", "*.toml") for path in (ROOT / folder).rglob(kind)]
+    found = [
+        path
+        for folder in _FOLDERS
+        for kind in ("*.py", "*.md", "*.toml")
+        for path in (ROOT / folder).rglob(kind)
+        if not any(part.startswith(".venv") for part in path.parts)  # environments of the benchmark's peers
+    ]
     return sorted(path for path in [*found, *ROOT.glob("*.md")] if not path.stem.endswith("check_words"))
 
 

@@ -208,13 +208,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             undoes_nothing = bool(envelope.undoes) and not self._undone.was_accepted(envelope)
             return _Outcome(before, rejected=None if undoes_nothing else decided.reason)
         outcome = _Outcome(before)
-        cause = {
-            cloud_events.SOURCE: self._source,
-            cloud_events.CAUSATION: envelope.command_id,
-            cloud_events.CORRELATION: envelope.correlation_id,
-            cloud_events.APPLICATION: self.context.application_id,
-            cloud_events.COMMAND_SOURCE: envelope.attributes.get(cloud_events.SOURCE),
-        }
+        cause = self._cause(envelope)
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
             data = aggregate.event_types.seal(name, event, before.id)
@@ -232,6 +226,17 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         if outcome.events:
             self._states.put(before.id, outcome.state)  # what cannot be kept fails here, before anything is sent
         return outcome
+
+    def _cause(self, envelope: Envelope) -> Headers:
+        """Headers of the events that a command makes: what caused them, and who decided."""
+        sender = envelope.headers.get("ce_source")
+        return (
+            cloud_events.header(cloud_events.SOURCE, self._source),
+            ("ce_causationid", envelope.command_id.encode()),
+            ("ce_correlationid", envelope.correlation),
+            cloud_events.header(cloud_events.APPLICATION, self.context.application_id),
+            *(() if sender is None else (("ce_commandsource", sender),)),
+        )
 
     def _react(self, envelope: Envelope, event: object, outcome: _Outcome, now_ms: int) -> None:
         number = 0
@@ -316,7 +321,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 events=events,
                 reason=reason,
                 code=code,
-                request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
+                request_digest=envelope.request_digest,
             )
         )
         self._reply_with(envelope, data)

@@ -40,11 +40,18 @@ def to_headers(attributes: Mapping[str, str | int | None]) -> Headers:
         >>> to_headers({"id": "7", "type": "Pay", "subject": None})[2:]
         (('ce_id', b'7'), ('ce_type', b'Pay'))
     """
-    headers = list(JSON_EVENT)
-    for name, value in attributes.items():
-        if value is not None:
-            headers.append((_HEADERS.get(name) or _PREFIX + name, str(value).encode()))
-    return tuple(headers)
+    return (*JSON_EVENT, *pairs(attributes))
+
+
+def pairs(attributes: Mapping[str, str | int | None]) -> Headers:
+    """The headers of attributes alone; those that are `None` are left out."""
+    return tuple(
+        [
+            (_HEADERS.get(name) or _PREFIX + name, str(value).encode())
+            for name, value in attributes.items()
+            if value is not None
+        ]
+    )
 
 
 def from_headers(headers: Headers) -> dict[str, str]:
@@ -67,6 +74,44 @@ def from_headers(headers: Headers) -> dict[str, str]:
         if value is not None:
             attributes[name] = value.decode()
     return attributes
+
+
+def attribute_values(headers: Headers) -> dict[str, bytes | None]:
+    """The headers by name, with the bytes of their values, checked to be UTF-8: for what needs few of the attributes.
+
+    Of a name that is there twice the last counts. Other headers than attributes may be among them.
+
+    Raises:
+        UnicodeDecodeError: the value of an attribute is not UTF-8.
+
+    Example:
+        >>> attribute_values((("ce_id", b"7"),))["ce_id"]
+        b'7'
+    """
+    values = dict(headers)
+    try:
+        if b"".join(values.values()).isascii():  # type: ignore[arg-type] # None among them is a TypeError
+            return values
+    except TypeError:
+        pass
+    return {header_of(name): value.encode() for name, value in from_headers(headers).items()}
+
+
+def header_of(attribute: str) -> str:
+    """The name of the header that carries an attribute."""
+    return _HEADERS.get(attribute) or _PREFIX + attribute
+
+
+@lru_cache(maxsize=1024)
+def header(attribute: str, text: str) -> tuple[str, bytes]:
+    """The header with an attribute, kept for the next record: for values that few records do not share."""
+    return header_of(attribute), text.encode()
+
+
+@lru_cache(maxsize=64)
+def time_header(time_ms: int) -> tuple[str, bytes]:
+    """The header with the time of a record; the records of an epoch share it."""
+    return header_of(TIME), time_text(time_ms).encode()
 
 
 @lru_cache(maxsize=64)  # the records of an epoch have one time

@@ -97,7 +97,7 @@ class CommandInbox(Generic[C]):
             aggregate_id=envelope.aggregate_id,
             command_id=envelope.command_id,
             command_type=envelope.type,
-            request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
+            request_digest=envelope.request_digest,
         )
         undone = self._kept(connection, envelope, envelope.undoes) if envelope.undoes else None
         if undone is not None and undone.code == UNDONE:
@@ -159,7 +159,10 @@ def _envelope(headers: Mapping[str, str]) -> Envelope:
     _check_kept(attributes)
     check_aggregate_id(attributes[cloud_events.SUBJECT])
     subject, command_id = attributes[cloud_events.SUBJECT], attributes[cloud_events.ID]
-    return Envelope(subject, command_id, attributes[cloud_events.TYPE], attributes, -1)
+    as_headers: dict[str, bytes | None] = {
+        cloud_events.header_of(name): value.encode() for name, value in attributes.items()
+    }
+    return Envelope(subject, command_id, attributes[cloud_events.TYPE], as_headers, -1)
 
 
 def _check_kept(attributes: Mapping[str, str]) -> None:

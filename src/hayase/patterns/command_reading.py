@@ -12,6 +12,8 @@ from hayase.patterns import cloud_events
 from hayase.patterns.reactions import AggregateCommand, check_aggregate_id
 from hayase.patterns.type_names import TypeNames
 
+_REPLY_TYPE = cloud_events.header(cloud_events.TYPE, "Reply")
+
 
 class UnreadableCommandError(Exception):
     """A record without a readable id or key: there is no address for a reply, so it is a dead letter."""
@@ -36,29 +38,46 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
         aggregate_id: which aggregate it is for.
         command_id: of the command.
         type: of the command; empty if it is not said.
-        attributes: all CloudEvents attributes.
+        headers: those of the record by name; see `attribute`.
         reply_partition: where its sender waits for the reply; -1: by the id of the command.
     """
 
     aggregate_id: str
     command_id: str
     type: str
-    attributes: dict[str, str]
+    headers: dict[str, bytes | None]
     reply_partition: int
+
+    def attribute(self, name: str) -> str | None:
+        """A CloudEvents attribute; `None` if it is not there."""
+        value = self.headers.get(cloud_events.header_of(name))
+        return None if value is None else value.decode()
 
     @property
     def correlation_id(self) -> str:
         """What the command belongs to: its own id, if it is the first of its kind."""
-        return self.attributes.get(cloud_events.CORRELATION) or self.command_id
+        return self.attribute(cloud_events.CORRELATION) or self.command_id
+
+    @property
+    def correlation(self) -> bytes:
+        """`correlation_id` as a header has it."""
+        return self.headers.get("ce_correlationid") or self.command_id.encode()
+
+    @property
+    def request_digest(self) -> str:
+        """Of the request that the command came by; empty if it came by none."""
+        value = self.headers.get("ce_requestdigest")
+        return "" if value is None else value.decode()
 
     @property
     def undoes(self) -> str:
         """The id of the command that it takes back; empty if it is no undo."""
-        return self.attributes.get(cloud_events.UNDOES, "")
+        value = self.headers.get("ce_undoes")
+        return "" if value is None else value.decode()
 
     def expected_version(self) -> int | None:
         """The version that the aggregate must have; raises InvalidCommandError."""
-        return _number(self.attributes, cloud_events.EXPECTED_VERSION)
+        return _number(self.headers, cloud_events.EXPECTED_VERSION)
 
 
 def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
@@ -68,10 +87,10 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
         UnreadableCommandError: it has no id, or no key that is the id of an aggregate.
     """
     try:
-        attributes = cloud_events.from_headers(record.headers)
+        headers = cloud_events.attribute_values(record.headers)
     except UnicodeDecodeError as error:
         raise UnreadableCommandError("INVALID_HEADERS", f"a header is not UTF-8: {error}") from error
-    command_id = attributes.get(cloud_events.ID)
+    command_id = (headers.get("ce_id") or b"").decode()
     if not command_id or "\0" in command_id:
         raise UnreadableCommandError("NO_COMMAND_ID", "the header ce_id is missing, empty, or has a NUL in it")
     try:
@@ -82,11 +101,11 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
             "NO_AGGREGATE_ID", f"the key {record.key!r:.200} is no id of an aggregate: a text that is not empty"
         ) from error
     try:
-        partition = _number(attributes, cloud_events.REPLY_PARTITION)
+        partition = _number(headers, cloud_events.REPLY_PARTITION)
     except InvalidCommandError:
         partition = None
-    command_type = attributes.get(cloud_events.TYPE, "")
-    return Envelope(aggregate_id, command_id, command_type, attributes, -1 if partition is None else partition)
+    command_type = (headers.get("ce_type") or b"").decode()
+    return Envelope(aggregate_id, command_id, command_type, headers, -1 if partition is None else partition)
 
 
 def read_command(envelope: Envelope, value: bytes | None, types: TypeNames, replies_topic: str, max_bytes: int) -> Any:
@@ -95,19 +114,18 @@ def read_command(envelope: Envelope, value: bytes | None, types: TypeNames, repl
     Raises:
         InvalidCommandError: with a code: see `Reply.code`.
     """
-    attributes = envelope.attributes
-    subject = attributes.get(cloud_events.SUBJECT, envelope.aggregate_id)
-    if subject != envelope.aggregate_id:
+    subject = envelope.attribute(cloud_events.SUBJECT)
+    if subject is not None and subject != envelope.aggregate_id:
         raise InvalidCommandError(
             "WRONG_AGGREGATE",
             f"its subject is {subject!r:.200}, and it was sent to {envelope.aggregate_id!r:.200} by its key",
         )
-    reply_topic = attributes.get(cloud_events.REPLY_TOPIC, replies_topic)
-    if reply_topic != replies_topic:
+    reply_topic = envelope.attribute(cloud_events.REPLY_TOPIC)
+    if reply_topic is not None and reply_topic != replies_topic:
         raise InvalidCommandError(
             "INVALID_ATTRIBUTE", f"replies go to {replies_topic!r}, not to {reply_topic!r:.200} (ce_replytopic)"
         )
-    _number(attributes, cloud_events.REPLY_PARTITION)
+    _number(envelope.headers, cloud_events.REPLY_PARTITION)
     if value is not None and len(value) > max_bytes:
         raise InvalidCommandError("TOO_LARGE", f"it has {len(value)} bytes; allowed are {max_bytes} (max_bytes)")
     if envelope.type not in types:
@@ -138,18 +156,19 @@ def command_headers(
         time_ms: when.
         more: further attributes.
     """
-    return cloud_events.to_headers({
-        cloud_events.ID: command_id,
-        cloud_events.TYPE: command.type,
-        cloud_events.SOURCE: source,
-        cloud_events.SUBJECT: command.aggregate_id,
-        cloud_events.TIME: cloud_events.time_text(time_ms),
-        **more,
-    })  # fmt: skip
+    return (
+        *cloud_events.JSON_EVENT,
+        ("ce_id", command_id.encode()),
+        cloud_events.header(cloud_events.TYPE, command.type),
+        cloud_events.header(cloud_events.SOURCE, source),
+        ("ce_subject", command.aggregate_id.encode()),
+        cloud_events.time_header(time_ms),
+        *cloud_events.pairs(more),
+    )
 
 
 def reply_headers(envelope: Envelope, source: str, time_ms: int) -> Headers:
-    """The headers of the reply to a command; written out, for every command has one.
+    """The headers of the reply to a command.
 
     Args:
         envelope: of the command.
@@ -160,19 +179,20 @@ def reply_headers(envelope: Envelope, source: str, time_ms: int) -> Headers:
     return (
         *cloud_events.JSON_EVENT,
         ("ce_id", command_id),
-        ("ce_type", b"Reply"),
-        ("ce_source", source.encode()),
+        _REPLY_TYPE,
+        cloud_events.header(cloud_events.SOURCE, source),
         ("ce_subject", envelope.aggregate_id.encode()),
-        ("ce_time", cloud_events.time_text(time_ms).encode()),
+        cloud_events.time_header(time_ms),
         ("ce_causationid", command_id),
-        ("ce_correlationid", envelope.correlation_id.encode()),
+        ("ce_correlationid", envelope.correlation),
     )
 
 
-def _number(attributes: dict[str, str], name: str) -> int | None:
-    text = attributes.get(name)
-    if text is None:
+def _number(headers: dict[str, bytes | None], name: str) -> int | None:
+    value = headers.get(cloud_events.header_of(name))
+    if value is None:
         return None
+    text = value.decode()
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise InvalidCommandError("INVALID_ATTRIBUTE", f"ce_{name} is {text!r:.200}; it is a whole number from 0 on")
     return int(text)

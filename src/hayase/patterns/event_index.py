@@ -19,6 +19,8 @@ from hayase.processor.api import (
 from hayase.processor.metrics import Sensor
 from hayase.state.stores.spec import StoreSpec
 
+_VERSION_HEADER = cloud_events.header_of(cloud_events.VERSION)
+
 
 class IndexSupplier:
     """Makes the processors that keep the index, and brings its store."""
@@ -52,7 +54,7 @@ class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
         """Note the place of one event; records of other formats are left out and counted."""
         place = self._context.record_metadata()
         try:
-            version = int(cloud_events.from_headers(record.headers)[cloud_events.VERSION])
+            version = int(dict(record.headers)[_VERSION_HEADER] or b"")
             key = EventKey(record.key.decode(), version)
         except (KeyError, ValueError, AttributeError):
             self._skipped.record()

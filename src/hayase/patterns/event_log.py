@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from hayase.core.errors import ConfigError, SourceRangeLostError, UnknownTopicEr
 from hayase.core.records import TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log
-from hayase.log.protocol import Log
+from hayase.log.protocol import Log, LogReader
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
 
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -25,6 +26,8 @@ class EventLog:
     def __init__(self, aggregate: Recorded, log: Log) -> None:
         self._aggregate = aggregate
         self._log = log
+        self._reader: LogReader | None = None
+        self._reading = threading.Lock()
 
     @classmethod
     @contextlib.contextmanager
@@ -40,9 +43,20 @@ class EventLog:
         log = open_log(log_config(config))
         try:
             check_kept(log, aggregate.events_topic)
-            yield cls(aggregate, log)
+            events = cls(aggregate, log)
+            try:
+                yield events
+            finally:
+                events.close()
         finally:
             log.close()
+
+    def close(self) -> None:
+        """Close what reads; the log is the caller's."""
+        with self._reading:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions of the topic."""
@@ -75,18 +89,17 @@ class EventLog:
             reader.close()
 
     def read_at(self, partition: int, offsets: Sequence[int]) -> list[RecordedEvent[Any]]:
-        """The events at offsets, which ascend; raises as `read`."""
+        """The events at offsets, which ascend; raises as `read`. The reader is kept for the next call."""
         place = TopicPartition(self._aggregate.events_topic, partition)
         found: list[RecordedEvent[Any]] = []
-        reader = self._log.reader()
-        try:
+        with self._reading:
+            if self._reader is None:
+                self._reader = self._log.reader()
             for run in _runs(offsets):
                 wanted = set(run)
-                for batch in reader.fetch(place, run[0], run[-1] + 1):
+                for batch in self._reader.fetch(place, run[0], run[-1] + 1):
                     rows = [row for row, offset in enumerate(batch.offsets.tolist()) if offset in wanted]
                     found += [read_event(self._aggregate, batch.record(row)) for row in rows]
-        finally:
-            reader.close()
         if len(found) != len(offsets):
             raise SourceRangeLostError(
                 "SOURCE_RANGE_LOST",

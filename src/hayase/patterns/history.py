@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hayase.app.reading import StoreReading
+from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
 from hayase.core.time import epoch_ms
+from hayase.log.config import log_config
+from hayase.log.open import open_log
 from hayase.patterns.decider import S
-from hayase.patterns.event_log import EventLog
-from hayase.patterns.recorded_events import RecordedEvent, folded
+from hayase.patterns.event_log import EventLog, check_kept
+from hayase.patterns.recorded_events import Recorded, RecordedEvent, folded
 from hayase.patterns.state_rows import AggregateState, EventKey, EventPlace
 from hayase.query.stores import StoreRow
 from hayase.storage.open import open_blobs
@@ -39,6 +44,7 @@ class EventHistory(Generic[S]):
     def __init__(self, aggregate: EventSourced[Any, Any, S], app: StoreReading) -> None:
         self._aggregate = aggregate
         self._app = app
+        self._opened: _Opened | None = None
 
     def history(
         self, aggregate_id: str, *, from_version: int = 1, to_version: int | None = None
@@ -131,8 +137,38 @@ class EventHistory(Generic[S]):
         if not places:
             return []
         found: list[RecordedEvent[Any]] = []
-        with EventLog.opened(self._aggregate, self._app.config) as events:
-            for partition in sorted({place.partition for place in places}):
-                offsets = sorted(place.offset for place in places if place.partition == partition)
-                found += events.read_at(partition, offsets)
+        events = self._opened_events()
+        for partition in sorted({place.partition for place in places}):
+            offsets = sorted(place.offset for place in places if place.partition == partition)
+            found += events.read_at(partition, offsets)
         return sorted(found, key=lambda event: event.version)
+
+    def _opened_events(self) -> EventLog:
+        """The events, opened at the first read and kept: to open a log costs more than to read an event.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+            ConfigError: `EVENTS_WOULD_BE_LOST`: see `check_kept`.
+        """
+        if self._opened is None or self._opened.process_id != os.getpid():
+            self._opened = _Opened(self._aggregate, self._app.config)
+            weakref.finalize(self, self._opened.close)
+        check_kept(self._opened.log, self._aggregate.events_topic)
+        return self._opened.events
+
+
+class _Opened:
+    """The events of an aggregate and their log, as long as a history needs them."""
+
+    def __init__(self, aggregate: Recorded, config: StreamsConfig) -> None:
+        if aggregate.keys is not None:
+            aggregate.keys.bind(config)
+        self.process_id = os.getpid()
+        self.log = open_log(log_config(config))
+        self.events = EventLog(aggregate, self.log)
+
+    def close(self) -> None:
+        """Close both; in a forked process the connections are its parent's."""
+        if os.getpid() == self.process_id:
+            self.events.close()
+            self.log.close()

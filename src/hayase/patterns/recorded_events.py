@@ -31,8 +31,7 @@ class UnknownEvent:
     data: bytes
 
 
-@dataclass(frozen=True)
-class RecordedEvent(Generic[Event_co]):
+class RecordedEvent(msgspec.Struct, Generic[Event_co], frozen=True):
     """An event of an aggregate, and how it came about.
 
     Attributes:
@@ -94,11 +93,11 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
         ProcessingError: `EVENT_UNREADABLE`: it has another format, or its JSON does not fit its type.
     """
     try:
-        attributes = cloud_events.from_headers(record.headers)
-        event_type, version = attributes[cloud_events.TYPE], int(attributes[cloud_events.VERSION])
+        attributes = cloud_events.attribute_values(record.headers)
+        event_type, version = (attributes["ce_type"] or b"").decode(), int(attributes["ce_aggregateversion"] or b"")
         event: object
         if event_type in aggregate.event_types:
-            data_version = int(attributes.get(cloud_events.DATA_VERSION, "1"))
+            data_version = int(attributes.get("ce_dataversion") or b"1")
             data = aggregate.upcast(event_type, data_version, record.value or b"null")
             event = aggregate.event_types.decode(event_type, data)
         else:
@@ -111,11 +110,11 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
             record.timestamp_ms,
             record.partition,
             record.offset,
-            attributes.get(cloud_events.ID, ""),
-            attributes.get(cloud_events.CAUSATION, ""),
-            attributes.get(cloud_events.CORRELATION, ""),
-            attributes.get(cloud_events.APPLICATION, ""),
-            attributes.get(cloud_events.COMMAND_SOURCE, ""),
+            (attributes.get("ce_id") or b"").decode(),
+            (attributes.get("ce_causationid") or b"").decode(),
+            (attributes.get("ce_correlationid") or b"").decode(),
+            (attributes.get("ce_application") or b"").decode(),
+            (attributes.get("ce_commandsource") or b"").decode(),
         )
     except Exception as error:  # also what an upcaster of the user raises
         raise ProcessingError(
@@ -170,7 +169,7 @@ def folded(aggregate: Recorded, aggregate_id: str, events: Iterable[RecordedEven
 
 
 def event_headers(
-    aggregate_id: str, version: int, event_type: str, data_version: int, now_ms: int, cause: Mapping[str, str | None]
+    aggregate_id: str, version: int, event_type: str, data_version: int, now_ms: int, cause: Headers = ()
 ) -> Headers:
     """The headers of an event.
 
@@ -180,17 +179,18 @@ def event_headers(
         event_type: its name.
         data_version: of its fields.
         now_ms: the wall clock of the epoch.
-        cause: further attributes: of the command, and of the application.
+        cause: further headers: of the command, and of the application.
     """
-    return cloud_events.to_headers({
-        cloud_events.ID: f"{aggregate_id}/{version}",
-        cloud_events.TYPE: event_type,
-        cloud_events.SUBJECT: aggregate_id,
-        cloud_events.TIME: cloud_events.time_text(now_ms),
-        cloud_events.VERSION: version,
-        cloud_events.DATA_VERSION: data_version,
-        **cause,
-    })  # fmt: skip
+    return (
+        *cloud_events.JSON_EVENT,
+        ("ce_id", f"{aggregate_id}/{version}".encode()),
+        cloud_events.header(cloud_events.TYPE, event_type),
+        ("ce_subject", aggregate_id.encode()),
+        cloud_events.time_header(now_ms),
+        ("ce_aggregateversion", b"%d" % version),
+        cloud_events.header(cloud_events.DATA_VERSION, str(data_version)),
+        *cause,
+    )
 
 
 def upcast(upcasters: Mapping[tuple[str, int], Upcaster], event_type: str, data_version: int, data: bytes) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, Generic
 
 import msgspec
@@ -14,8 +13,7 @@ from hayase.patterns.type_names import TypeNames
 from hayase.serde import Serde
 
 
-@dataclass(frozen=True)
-class AggregateState(Generic[S]):
+class AggregateState(msgspec.Struct, Generic[S], frozen=True):
     """The state of one aggregate.
 
     Attributes:
@@ -36,6 +34,10 @@ class _Row(msgspec.Struct):
     state: msgspec.Raw
 
 
+_ENCODE_ROW = msgspec.json.Encoder().encode
+_DECODE_ROW = msgspec.json.Decoder(_Row).decode
+
+
 class StateSerde(Serde[AggregateState[Any]]):
     """Rows of the store of states: JSON with `id`, `version`, `type` and `state`.
 
@@ -50,12 +52,12 @@ class StateSerde(Serde[AggregateState[Any]]):
         """See Serde."""
         name = self._states.name_of(value.state)
         data = self._states.seal(name, value.state, value.id)
-        return msgspec.json.encode(_Row(value.id, value.version, name, msgspec.Raw(data)))
+        return _ENCODE_ROW(_Row(value.id, value.version, name, msgspec.Raw(data)))
 
     def from_bytes(self, data: bytes) -> AggregateState[Any]:
         """See Serde."""
         try:
-            row = msgspec.json.decode(data, type=_Row)
+            row = _DECODE_ROW(data)
         except msgspec.MsgspecError as error:
             raise SerializationError(
                 "MALFORMED_VALUE", f"{data[:200]!r} is no state of an aggregate: {error}"

@@ -74,12 +74,15 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     if plan is None or checkpoint_id is None:
         return None
     # Records are many, and read only where there is a plan that they may name.
-    number, shape = number_in_use(blobs) if max(plan_numbers(blobs), default=0) else 0, None
+    numbers = plan_numbers(blobs)
+    number, shape = number_in_use(blobs) if max(numbers, default=0) else 0, None
     decoded = decoded_plan(plan)
     plan_format = format_of(decoded)
     if number:
         numbered = existing_plan(blobs, number)
         decoded, plan_format, shape = numbered.plan, numbered.plan_format, numbered.shape
+    elif 0 in numbers:
+        shape = existing_plan(blobs, 0).shape  # a reader may have made the same parts in another order
     bundles = decoded["bundles"]
     tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
     subtopologies = {bundle: details["unit"] for bundle, details in bundles.items()}

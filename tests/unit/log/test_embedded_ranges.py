@@ -15,6 +15,7 @@ from tests.budget import examples
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.embedded import blob, reader
 from hayase.log.embedded.log import EmbeddedLog
+from hayase.log.partitioning import PartitionRows
 from hayase.log.protocol import LogConfig, OutputBatch
 
 PARTITIONS = 3
@@ -98,6 +99,15 @@ def test_a_long_append_is_cut_into_stored_batches_of_bounded_size(tmp_path: Path
     assert sum(sizes) == 50
     assert max(sizes) <= 6
     log.close()
+
+
+def test_a_long_append_becomes_batches_of_about_a_megabyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blob, "MAX_RECORDS", 65_536)
+    monkeypatch.setattr(blob, "MAX_BYTES", 8 << 20)
+    values: list[bytes | None] = [b"x" * 1_000] * 5_000
+    rows = PartitionRows(0, [b"k"] * 5_000, values, np.zeros(5_000, np.int64), None)
+    counts = [each.records for each in blob.encode(rows, "lz4", "t")]
+    assert sum(counts) == 5_000 and 900 < max(counts) < 1_100
 
 
 def test_a_few_records_of_a_large_batch_are_read_without_the_others_and_soon_from_all_of_them(

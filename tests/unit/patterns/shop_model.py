@@ -17,7 +17,6 @@ ORDER, CHECKOUT, STOCK = SERVICES["orders"].order, SERVICES["orders"].checkout, 
 PAYMENT, PARCEL = SERVICES["payments"].payment, SERVICES["shipping"].parcel
 AGGREGATES: tuple[EventSourced[Any, Any, Any], ...] = (ORDER, STOCK, PAYMENT, PARCEL)
 PARTS = (*AGGREGATES, CHECKOUT)
-"""As the topology has them: what reads its stores needs the same order."""
 COPY = "x-copy"
 """Header of a record that is written a second time."""
 _DEADLINE_MS = 30 * 60_000

@@ -7,18 +7,21 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.patterns import local_orders
 from tests.unit.patterns.local_orders import LocalOrders
-from tests.unit.patterns.shop import Order, Paid, Pay, Place, Placed, order_aggregate
+from tests.unit.patterns.shop import DECIDER, Order, Paid, Pay, Place, Placed, order_aggregate, topology_of
 
 from hayase.cli.main import run_cli
+from hayase.compiler.plan_shape import shape_of
 from hayase.core.errors import ConfigError, HayaseError, StateError
 from hayase.log.protocol import OutputBatch
-from hayase.patterns import AggregateState, CommandOutcomeUnknownError, PatternsApp
+from hayase.patterns import AggregateState, CommandOutcomeUnknownError, EventSourced, PatternsApp
 from hayase.patterns.state_rows import EventKey
 from hayase.patterns.verification import verify
+from hayase.query.numbered_plans import NumberedPlan, publish_plan
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -163,6 +166,28 @@ def test_list_and_verify_print_each_aggregate(orders: LocalOrders, capsys: pytes
         "events": "Placed, Paid, Expired",
     }
     assert events_command(orders, "verify") == 0
+
+
+def test_a_reader_whose_topology_has_the_aggregates_in_another_order_reads_the_same_states(tmp_path: Path) -> None:
+    def aggregates() -> list[EventSourced[Any, Any, Any]]:
+        return [EventSourced(name, DECIDER) for name in ("order", "bill")]
+
+    order, bill = aggregates()
+    orders = LocalOrders(tmp_path, topology=topology_of(order, bill), topics=(*order.topics, *bill.topics))
+    orders.app.log.alter_topic_config(bill.events_topic, {"retention.ms": "-1"})
+    tasks = {name: part.partitions for name, part in orders.app.plan.subtopologies.items()}
+    publish_plan(orders.app.blobs, NumberedPlan(0, shape_of(orders.app.topology, tasks)))  # as a start does
+    orders.start()
+    other = PatternsApp(topology_of(*reversed(aggregates())), orders.settings)
+    alone = PatternsApp(aggregates()[1], orders.settings)
+    with other.commands("order") as order_commands, other.commands("bill") as bill_commands:
+        order_commands.send("17", Place("book"))
+        bill_commands.send("17", Place("pen"))
+    orders.stop()
+    assert other.events("order").state("17").state == Order("book")
+    for app in (other, alone):
+        assert app.events("bill").state("17").state == Order("pen")
+        assert [each.event for each in app.events("bill").history("17")] == [Placed("pen")]
 
 
 def test_an_event_that_is_there_twice_keeps_its_first_place_in_the_index(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ class Accounts(Events):
 
         self._versions[key] = version = self._versions.get(key, 0) + 1
         name = type(event).__name__
-        headers = event_headers(key, version, name, 1, version, {})
+        headers = event_headers(key, version, name, 1, version)
         data = self.aggregate.event_types.seal(name, event, key)
         writer = self.log.writer()
         writer.append([OutputBatch("account-events", [key.encode()], [data], [version], None, [headers])])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary
 from cloudevents.core.formats.json import JSONFormat
 from tests.unit.patterns.shop import (
     STOCK,
+    Command,
+    Event,
+    Expire,
     Expired,
     Order,
     Paid,
@@ -17,6 +20,8 @@ from tests.unit.patterns.shop import (
     Place,
     Placed,
     Reserve,
+    decide,
+    evolve,
     order_aggregate,
     shop,
     with_deadline,
@@ -24,7 +29,7 @@ from tests.unit.patterns.shop import (
 
 from hayase import HandlerAnswer, Serdes
 from hayase.core.records import Headers
-from hayase.patterns import AggregateCommand, AggregateState
+from hayase.patterns import AggregateCommand, AggregateState, Deadline, Decider, EventSourced, deadline
 from hayase.patterns.cloud_events import to_headers
 
 
@@ -213,6 +218,33 @@ def test_a_reaction_that_raises_fails_the_command() -> None:
         driven.send("17", Place("book"), "a")
         assert [reply.reason for reply in driven.replies()] == ["ValueError: no stock"]
         assert driven.recorded() == [] and driven.state("17") is None
+
+
+def test_a_state_that_cannot_be_kept_sends_nothing() -> None:
+    def unlike_any_state(order: Order | None, event: Event) -> Order | None:
+        return cast("Order", "paid") if isinstance(event, Paid) else evolve(order, event)
+
+    order = EventSourced("order", Decider[Command, Event, Order | None](None, decide, unlike_any_state))
+
+    @order.on(Paid)
+    def reserve(event: Paid, own: AggregateState[Order | None]) -> list[AggregateCommand | Deadline]:
+        return [
+            STOCK.command("book", Reserve(own.id)),
+            deadline(timedelta(minutes=1), order.command(own.id, Expire())),
+        ]
+
+    with shop(order) as driven:
+        driven.send("17", Place("book"), "a")
+        driven.send("17", Pay(4), "b")
+        driven.send("17", Place("pen"), "c")
+        assert [(reply.status, reply.version) for reply in driven.replies()] == [
+            ("accepted", 1),
+            ("failed", 1),
+            ("rejected", 1),
+        ]
+        assert driven.recorded() == [Placed("book")] and driven.state("17").state == Order("book")
+        sent = driven.driver.create_output_topic("stock-commands", Serdes.bytes(), Serdes.bytes())
+        assert sent.read_records_to_list() == [] and not list(driven.driver.store("order-deadlines").all())
 
 
 def test_events_and_replies_are_cloud_events_for_their_own_sdk() -> None:

@@ -16,7 +16,7 @@ from hayase.patterns.recorded_events import event_headers, folded, read_event
 
 
 def recorded(event_type: str, value: bytes, version: int = 1, data_version: int = 1) -> SourceRecord:
-    headers = event_headers("17", version, event_type, data_version, 0, {"source": "/order"})
+    headers = event_headers("17", version, event_type, data_version, 0, (("ce_source", b"/order"),))
     return SourceRecord("order-events", 0, 40 + version, 0, b"17", value, headers)
 
 

@@ -67,7 +67,7 @@ class Events:
             version = self._versions[key] = self._versions.get(key, 0) + 1
             name = type(event).__name__
             self._time_ms += 1
-            headers = event_headers(key, version, name, 1, self._time_ms, {})
+            headers = event_headers(key, version, name, 1, self._time_ms)
             data = order.event_types.encode(name, event)
             writer.append([OutputBatch("order-events", [key.encode()], [data], [self._time_ms], None, [headers])])
         writer.close()

@@ -55,7 +55,7 @@ def _trouble(shop: ShopInEpochs, seed: int, orders: int, troubled: bool) -> None
             shop.troubled_epoch()
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
 def test_however_epochs_are_cut_and_whatever_fails_the_shop_equals_the_model(
     seed: int, orders: int, troubled: bool
@@ -92,6 +92,12 @@ def test_the_model_finds_a_fault_that_is_planted_in_the_processors(
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         _many(20)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_shop_equals_the_model_for_many_seeds() -> None:
+    _many(40)
 
 
 def _many(seeds: int) -> None:

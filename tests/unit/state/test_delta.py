@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.budget import examples
 
 from hayase.core.errors import StateError
+from hayase.core.records import Headers
 from hayase.log.protocol import OutputBatch
 from hayase.state.delta.changes import StateChanges, StoreChanges
 from hayase.state.delta.delta import Delta
@@ -94,3 +96,18 @@ def test_other_changes_have_another_digest() -> None:
     other.changes.stores[("0_0", "counts")].values[0] = b"w"
     assert other.digest != example().digest
     assert example().digest == example().digest
+
+
+def test_reading_the_changes_alone_does_not_decode_the_headers_of_what_was_sent() -> None:
+    count = 2_000
+    headers: list[Headers] = [tuple((f"name{number}", b"value") for number in range(10))] * count
+    nothing: list[bytes | None] = [b""] * count
+    batch = OutputBatch("t", nothing, nothing, [1] * count, None, headers)
+    data = Delta("app", "c", "b0", 7, "record", 6, "before", StateChanges(), Journal([batch])).to_bytes()
+    took: dict[bool, int] = {}
+    for journal in (True, False):
+        tracemalloc.start()
+        Delta.from_bytes(data, journal=journal)
+        took[journal] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert took[True] > 10 * took[False]

@@ -287,6 +287,11 @@ class _Context(_Shared, ProcessorContext[Any, Any]):
                 "Record(key, value, timestamp_ms)",
                 node=self._ctx.name,
             )
+        if child_name is not None and self.initialized and not self._ended:
+            child = self._children.get(child_name)
+            if child is not None:  # the usual case, without further calls: processors may send much
+                self._ctx.forward_to(child, record)
+                return
         self._forward(record, child_name)
 
 

@@ -40,6 +40,9 @@ MAX_RECORDS = 65_536
 """Records of a blob; longer batches become several."""
 MAX_BYTES = 8 << 20
 """Bytes of a blob before compression, except where a single record is larger."""
+APPENDED_BYTES = 1 << 20
+"""About what a blob of a long append has before compression: a reader of one record unpacks its whole blob."""
+_SAMPLE = 64
 
 Stored = bytes | bytearray | memoryview
 """A blob; a view of it is valid as long as the transaction."""
@@ -176,7 +179,7 @@ class Rows:
 
 
 def encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]:
-    """The rows as one blob, or several if they are more than `MAX_RECORDS` or `MAX_BYTES`.
+    """The rows as one blob, or several of about `APPENDED_BYTES`, none above `MAX_RECORDS` or `MAX_BYTES`.
 
     Args:
         rows: at least one.
@@ -186,9 +189,19 @@ def encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]:
     Raises:
         ProductionError: `RECORD_REFUSED`: a record has more than 1 GiB.
     """
-    for start in range(0, len(rows), MAX_RECORDS):
-        part = rows if len(rows) <= MAX_RECORDS else rows[start : start + MAX_RECORDS]
+    step = min(MAX_RECORDS, _records_of_a_blob(rows))
+    for start in range(0, len(rows), step):
+        part = rows if len(rows) <= step else rows[start : start + step]
         yield from _encode(part, compression, topic)
+
+
+def _records_of_a_blob(rows: PartitionRows) -> int:
+    """How many records make a blob of the size wanted, by the first ones: so few are encoded more than once."""
+    if len(rows) <= _SAMPLE:
+        return _SAMPLE
+    sample = rows[:_SAMPLE]
+    size = len(_encoder.encode((sample.keys, sample.values, sample.headers))) + 8 * _SAMPLE
+    return max(1, _SAMPLE * APPENDED_BYTES // size)
 
 
 def _encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]:

@@ -109,6 +109,7 @@ class RowShape:
             name: _column_type(row, name, hint) for name, hint in hints.items() if name in _fields_of(row)
         }
         self.key = tuple(key)
+        self._others = tuple(name for name in self.columns if name not in self.key)
         unknown = [name for name in self.key if name not in self.columns]
         if not self.key or unknown:
             raise invalid(
@@ -126,8 +127,12 @@ class RowShape:
         several: Iterable[object] = given if isinstance(given, (list, tuple, typing.Iterator)) else (given,)
         for each in several:
             if isinstance(each, self.row):
-                values: dict[str, object] = {name: getattr(each, name) for name in self.columns}
-            elif isinstance(each, Upsert):
+                key: Row = {name: getattr(each, name) for name in self.key}
+                if None in key.values():
+                    raise _wrong(each, f"has no {_first_null(key)!r}, which is of the key")
+                yield key, {name: getattr(each, name) for name in self._others}
+                continue
+            if isinstance(each, Upsert):
                 values = dict(each.columns)
             elif isinstance(each, Delete):
                 yield self._key_of(each.key, each), None
@@ -142,12 +147,15 @@ class RowShape:
         if unknown:
             raise _wrong(given, f"has the column {unknown[0]!r}; there are {', '.join(self.columns)}")
         key = {name: values.get(name) for name in self.key}
-        lacking = [name for name, value in key.items() if value is None]
-        if lacking:
-            raise _wrong(given, f"has no {lacking[0]!r}, which is of the key")
+        if None in key.values():
+            raise _wrong(given, f"has no {_first_null(key)!r}, which is of the key")
         if isinstance(given, Delete) and len(values) != len(key):
             raise _wrong(given, f"has more columns than the key, {', '.join(self.key)}")
         return key
+
+
+def _first_null(key: Row) -> str:
+    return next(name for name, value in key.items() if value is None)
 
 
 def _fields_of(row: type) -> tuple[str, ...]:

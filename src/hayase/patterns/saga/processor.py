@@ -164,7 +164,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             started_ms=now_ms,
             changed_ms=now_ms,
             steps={name: StepRow() for name in definition.steps},
-            start_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, ""),
+            start_digest=envelope.request_digest,
         )
         self._count_open(row.version, 1)
         self._change(row, envelope.command_id, SagaMachine.start)
@@ -278,7 +278,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             command_type=envelope.type,
             reason=reason,
             code=code,
-            request_digest=envelope.attributes.get(cloud_events.REQUEST_DIGEST, "") if digest is None else digest,
+            request_digest=envelope.request_digest if digest is None else digest,
         )
         headers = reply_headers(envelope, f"/{name}", now_ms)
         value = Outgoing(encode_reply(reply), envelope.reply_partition)

@@ -32,7 +32,8 @@ class _Output(msgspec.Struct, array_like=True):
     topic: str
     length: int
     partitions: bytes | None
-    headers: list[Headers] | None
+    headers: msgspec.Raw
+    """Still encoded: a reader of the changes alone does not pay for the headers of all records."""
     first: int = 0
 
 
@@ -82,6 +83,13 @@ class _Header(msgspec.Struct, array_like=True):
 
 
 _decode_header = msgspec.msgpack.Decoder(_Header).decode
+
+
+_decode_headers = msgspec.msgpack.Decoder(list[Headers] | None).decode
+
+
+def _encode_headers(headers: list[Headers] | None) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(headers))
 
 
 def _unread(part: Part) -> Delta:
@@ -233,7 +241,10 @@ class Delta:
             self.prev_epoch,
             self.prev_digest,
             [_Store(task, name, changes.ranges, len(changes.keys)) for (task, name), changes in stores],
-            [_Output(b.topic, len(b), _int32_bytes(b.partitions), b.headers, b.first) for b in outputs],
+            [
+                _Output(b.topic, len(b), _int32_bytes(b.partitions), _encode_headers(b.headers), b.first)
+                for b in outputs
+            ],
             [(row.task, row.edge, row.origin, row.seq, len(row.payload)) for row in self.journal.rows],
             self.journal.summary,
             [len(section) for section in sections[:2]],
@@ -346,7 +357,7 @@ def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputB
                 values[start:end],
                 timestamps_ms[start:end],
                 partitions,
-                output.headers,
+                _decode_headers(output.headers),
                 output.first,
             )
         )
