@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.unit.sql.expression_functions import registry
 from tests.unit.sql.test_row_expressions import COLUMNS, ROW
@@ -128,6 +128,7 @@ def trees(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]
 @pytest.mark.long
 @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.recursive(LEAVES, trees, max_leaves=8))
+@example(InList(StructConstructor(()), (StructConstructor((("I", ColumnRef("I")),)),)))  # a field that only one has
 def test_any_tree_compiles_or_is_refused(expression: Expression) -> None:
     try:
         compiled = compile_row(expression, COLUMNS, registry(), {"prefix": ""})

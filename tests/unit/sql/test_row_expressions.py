@@ -158,6 +158,7 @@ def test_arithmetic_is_that_of_java(text: str, type_: SqlType, value: Any) -> No
         ("M IN (MAP('a' := '1'))", True),
         ("X IN (STRUCT(P := '4'))", True),
         ("X IN (STRUCT(P := 4, Q := 'x', R := 1))", False),
+        ("STRUCT(P := I) IN (STRUCT(P := I, Q := 'x'))", False),
         ("S LIKE 'f%'", True),
         ("S LIKE '_o_'", True),
         ("S LIKE T", True),

@@ -107,7 +107,10 @@ def coerced(expression: Expression, type_of: TypeOf, target: SqlType | None) -> 
         case StructConstructor(fields), StructType(types):
             present = dict(fields)
             return StructConstructor(
-                tuple((name, coerced(present.get(name, NullLiteral()), type_of, type_)) for name, type_ in types)
+                tuple(
+                    (name, coerced(present[name], type_of, type_) if name in present else Cast(NullLiteral(), type_))
+                    for name, type_ in types
+                )
             )
         case StringLiteral(text), _ if is_number(target):
             return Cast(DecimalLiteral(decimal_number(text.strip())), target)
