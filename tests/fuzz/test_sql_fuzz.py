@@ -21,8 +21,8 @@ from hayase.testing import TopologyTestDriver
 BATCH = 100
 PORTIONS = 8
 """Which processes share."""
-SECONDS_MAX = 20.0
-"""For one statement, on a machine that does other things as well; one second on one that does not."""
+CPU_SECONDS_MAX = 1.0
+"""For one statement, of this process: what else the machine does is not in it."""
 RECORDS = [
     (b"1", b'{"A": 5, "B": 6, "D": 1.5, "M": 3.25, "T": "x", "F": true, "XS": [1, null], "MP": {"x": 1}}'),
     (b"null", b"{}"),
@@ -92,7 +92,7 @@ def test_random_statements(portion: int, inputs: int, tmp_path: Path) -> None:
         for _ in range(BATCH):
             text = maker.next()
             (tmp_path / "last.sql").write_text(text, "utf-8", "surrogatepass")
-            begun = time.perf_counter()
+            begun = time.process_time()
             try:
                 for statement in parsed(text):
                     result = executed(on, statement)
@@ -101,5 +101,5 @@ def test_random_statements(portion: int, inputs: int, tmp_path: Path) -> None:
                         processed(result)
             except Exception as error:  # not one of ours: that is the fault
                 pytest.fail(f"{type(error).__name__}: {error}\n{text}")
-            assert time.perf_counter() - begun < SECONDS_MAX, text
+            assert time.process_time() - begun <= CPU_SECONDS_MAX, text
     assert succeeded > 0

@@ -709,7 +709,7 @@ def test_a_topology_that_is_separated_has_a_process_of_its_own_before_it_was_slo
     source = Source(pool)
     pool.begin_job(1, 60)
     task = Task(pool, 0, 1)
-    wait_until(lambda: pool.separate("behind", [0]))
+    assert pool.separate("behind", [0])
     assert pool.own_slots("behind") == {0}
     some = work("behind", 0), work("other", 0)
     for each in some:
@@ -728,12 +728,13 @@ def test_a_topology_is_not_separated_where_no_process_can_be_started(pool: SlotP
 
 
 def test_only_so_many_topologies_are_separated(pool: SlotPool) -> None:
-    Source(pool)
+    source = Source(pool)
     pool.begin_job(1, 60)
     names = [f"t{number}" for number in range(pool_queues.OWN_PROCESSES_MAX // 2 + 1)]
-    wait_until(lambda: pool.separate(names[0], [0, 1]))
     assert [pool.separate(name, [0, 1]) for name in names] == [True] * (len(names) - 1) + [False]
     assert pool.separate(names[0], [0, 1]), "it keeps what it has"
+    source.end()
+    assert not pool.separate(names[0], [0, 1])
 
 
 @pytest.mark.long
