@@ -148,8 +148,8 @@ def simulated(
     ]
     if clients is not None:
         patches += [
-            mock.patch.object(kafka_clients, "ForkableProducer", clients.producer),
-            mock.patch.object(kafka_clients, "ForkableConsumer", clients.consumer),
+            mock.patch.object(kafka_clients, "ReferableProducer", clients.producer),
+            mock.patch.object(kafka_clients, "ReferableConsumer", clients.consumer),
             mock.patch.object(kafka_clients, "AdminClient", clients.admin),
             mock.patch("hayase.log.kafka.group_member.time", clock),
             mock.patch.object(kafka_clients, "why_unanswered", unexplained),

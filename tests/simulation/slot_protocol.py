@@ -97,8 +97,8 @@ def over(clients: Clients) -> Iterator[None]:
     """Inside, the product's Kafka code uses the model of the brokers."""
     with contextlib.ExitStack() as stack:
         for name, made in (
-            ("ForkableProducer", clients.producer),
-            ("ForkableConsumer", clients.consumer),
+            ("ReferableProducer", clients.producer),
+            ("ReferableConsumer", clients.consumer),
             ("AdminClient", clients.admin),
         ):
             stack.enter_context(mock.patch.object(kafka_clients, name, made))

@@ -328,9 +328,9 @@ class StreamsApp(StoreReading):
         May be called in any state and thread; it reads counters in memory and a small file of the run, and asks no
         broker. Counts begin at 0 with the start of this object, and change when an epoch is complete, so they trail
         what is being processed; an epoch that is adopted from an earlier attempt counts no records. For totals over
-        restarts compare offsets of the consumer group. `lag_records` is what the
-        source topics hold beyond the last complete epoch, as a consumer group's lag; `None` before the first epoch is
-        planned, and with the ends of topics as of the last planning afterwards.
+        restarts compare offsets of the consumer group. `lag_records` is what the source topics hold beyond the last
+        complete epoch, as a consumer group's lag; `None` before the first epoch is planned, and as of the last look at
+        the ends of topics afterwards.
 
         Example:
             >>> from hayase import *

@@ -41,7 +41,7 @@ class PatternsApp(StreamsApp):
 
     Args:
         topology: with aggregates; or one aggregate, which is run by itself.
-        config: settings; `max.records.per.epoch` is 100,000 unless they say otherwise.
+        config: settings; in a mapping `max.records.per.epoch` is 100,000 unless it says otherwise.
         partitions: of the topics of aggregates that are made.
         read_models: filled in threads of this process while the application is started.
 

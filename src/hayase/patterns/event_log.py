@@ -89,7 +89,7 @@ class EventLog:
             reader.close()
 
     def read_at(self, partition: int, offsets: Sequence[int]) -> list[RecordedEvent[Any]]:
-        """The events at offsets, which ascend; raises as `read`. The reader is kept for the next call."""
+        """The events at offsets, which ascend; raises as `read`. The reader is kept; one call at a time."""
         place = TopicPartition(self._aggregate.events_topic, partition)
         found: list[RecordedEvent[Any]] = []
         with self._reading:
@@ -97,7 +97,8 @@ class EventLog:
                 self._reader = self._log.reader()
             for run in _runs(offsets):
                 wanted = set(run)
-                for batch in self._reader.fetch(place, run[0], run[-1] + 1):
+                # Read before any is decoded: what an error leaves half read would keep its connection.
+                for batch in list(self._reader.fetch(place, run[0], run[-1] + 1)):
                     rows = [row for row, offset in enumerate(batch.offsets.tolist()) if offset in wanted]
                     found += [read_event(self._aggregate, batch.record(row)) for row in rows]
         if len(found) != len(offsets):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from datetime import datetime
@@ -45,6 +46,7 @@ class EventHistory(Generic[S]):
         self._aggregate = aggregate
         self._app = app
         self._opened: _Opened | None = None
+        self._opening = threading.Lock()
 
     def history(
         self, aggregate_id: str, *, from_version: int = 1, to_version: int | None = None
@@ -150,11 +152,13 @@ class EventHistory(Generic[S]):
             UnknownTopicError: there is no such topic.
             ConfigError: `EVENTS_WOULD_BE_LOST`: see `check_kept`.
         """
-        if self._opened is None or self._opened.process_id != os.getpid():
-            self._opened = _Opened(self._aggregate, self._app.config)
-            weakref.finalize(self, self._opened.close)
-        check_kept(self._opened.log, self._aggregate.events_topic)
-        return self._opened.events
+        with self._opening:
+            opened = self._opened
+            if opened is None or opened.process_id != os.getpid():
+                opened = self._opened = _Opened(self._aggregate, self._app.config)
+                weakref.finalize(self, opened.close)
+        check_kept(opened.log, self._aggregate.events_topic)
+        return opened.events
 
 
 class _Opened:

@@ -133,6 +133,7 @@ class StateSource:
         while (missing := taken.take_first()) is not None:
             if not taken.snapshots or time.monotonic() >= until_s:
                 raise missing
+            taken.release()  # how long snapshots may be read counts from when all are there
             time.sleep(_TRY_EVERY_S)
 
     def _snapshots_of(self, names: Sequence[str], max_seconds: float) -> _SnapshotsOfBundles:
@@ -227,6 +228,11 @@ class _SnapshotsOfBundles:
         taken.snapshots = self.snapshots
         self._stacks, taken._stacks = taken._stacks, self._stacks
         return taken
+
+    def release(self) -> None:
+        """Let go of the snapshots; they may be taken again."""
+        self.close()
+        self.snapshots.clear()
 
     def close(self) -> None:
         """Let go of the snapshots."""

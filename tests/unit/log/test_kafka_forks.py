@@ -22,8 +22,9 @@ def _status_of_child(action: Callable[[], object]) -> int:
             # Its threads get the stacks of those that are gone: joining one of them waits forever, or ends the process.
             _own = [open_admin(_NOWHERE) for _ in range(3)]
             action()
-        finally:
-            os._exit(0)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
     return os.waitpid(child, 0)[1]
 
 

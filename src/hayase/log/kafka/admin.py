@@ -163,7 +163,7 @@ class KafkaAdmin(ProcessBound):
         """The leader is named before it has opened its files, one partition after the other.
 
         All looks are those of one client: a new one that meets some partitions that are not open waits for 3 s. It is
-        `offsets` that may need another, so that has the last word if this takes long.
+        `offsets` that may need another, so that has the last word if this takes longer than 5 s; raises as that.
         """
         missing = dict.fromkeys(partitions, LATEST)
         deadline = self._monotonic() + _OPEN_S

@@ -15,7 +15,7 @@ from hayase.core.kafka_security import usable_settings
 from hayase.core.logs import without_secrets
 from hayase.core.secrets import known_secrets
 from hayase.log.kafka.access import check_access, why_unanswered
-from hayase.log.kafka.forks import ForkableConsumer, ForkableProducer, never_freed_in_children
+from hayase.log.kafka.forks import ReferableConsumer, ReferableProducer, never_freed_in_children
 from hayase.log.protocol import LogConfig
 
 Client = TypeVar("Client")
@@ -190,7 +190,7 @@ def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = Non
     settings = client_settings(config, "consumer")
     if on_commit is not None:
         settings["on_commit"] = on_commit
-    return _open(ForkableConsumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
+    return _open(ReferableConsumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_producer(config: LogConfig, **extra: object) -> Producer:
@@ -202,7 +202,7 @@ def open_producer(config: LogConfig, **extra: object) -> Producer:
             set, once a process.
     """
     settings = client_settings(config, "producer")
-    return _open(ForkableProducer, settings | {name.replace("_", "."): value for name, value in extra.items()})
+    return _open(ReferableProducer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_admin(config: LogConfig) -> AdminClient:

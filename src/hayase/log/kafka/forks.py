@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, Producer
 Client = TypeVar("Client")
 
 
-class ForkableConsumer(Consumer):
+class ReferableConsumer(Consumer):
     """A consumer that weak references can point to."""
 
 
-class ForkableProducer(Producer):
+class ReferableProducer(Producer):
     """A producer that weak references can point to."""
 
 

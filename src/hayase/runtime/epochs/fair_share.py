@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 TARGET_S = 0.1
-"""So long an epoch keeps its slots then, where its fixed cost is small."""
+"""Duration of an epoch while others want its slots, where its fixed cost is less than a seventh of that."""
 EPOCH_S_MAX = 0.4
-"""So long it keeps them for the sake of throughput, where the fixed cost is large."""
+"""Longest duration for the sake of throughput, where the fixed cost is more."""
 _RECORDS_TO_FIXED = 6.0
-"""So many times the fixed cost records take, within that: six sevenths of the throughput of epochs without a bound."""
+"""Time for records in terms of the fixed cost, within that: six sevenths of an epoch are for records."""
 FIRST_RECORDS_MAX = 5_000
 """The bound before any epoch has shown how long records take."""
 _STEP_MAX = 4.0

@@ -73,6 +73,7 @@ class EpochPlanner:
         self._first = True
         self._said_waiting = ""
         self._lag = 0
+        self._lag_when_planned = 0
         self._epochs = Epochs(blobs)
         self._floor = Floor(blobs, app.checkpoint_id)
         self._input = EpochInput(app, blobs, log, self._sources, clock)
@@ -124,9 +125,9 @@ class EpochPlanner:
         return self._input.cut_by_share
 
     @property
-    def lag_records(self) -> int:
+    def lag_when_planned(self) -> int:
         """What the log held beyond the last epoch when that was planned."""
-        return self._lag
+        return self._lag_when_planned
 
     @property
     def waits_for_brokers(self) -> bool:
@@ -377,7 +378,8 @@ class EpochPlanner:
             self._program,
             self.app.plan_number or UNSET,
         )
-        self._say(record.epoch, sum(available.ends[p] - end for p, end in ends.items()), record.records)
+        self._lag_when_planned = sum(available.ends[p] - end for p, end in ends.items())
+        self._say(record.epoch, self._lag_when_planned, record.records)
         return record
 
     def publish_lag(self, record: EpochRecord) -> None:

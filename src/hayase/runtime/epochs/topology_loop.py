@@ -39,9 +39,9 @@ _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
 _PLACE_AGAIN_S = 1.0
 _FAR_BEHIND = 20
-"""A topology with so many epochs to read, of the size that it has beside others, gets processes of its own."""
+"""Epochs of backlog, of the size that they have beside others, from which a topology gets processes of its own."""
 _SETTLE_EVERY_S = 0.5
-"""Epochs that follow each other at once are settled so often: the group's offsets show how far the topology is."""
+"""Interval of `settle_epoch` while epochs follow each other at once: the group's offsets show how far it is."""
 AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 """Conditions of errors that end when brokers or stores answer again."""
 
@@ -193,11 +193,11 @@ class TopologyLoop:
             for file in files:
                 self._row_files.remove(file.path)
         self._share.completed(record.records, busy_s)
-        self._separate_if_far_behind(record)
         planning_s = self._planner.planning_s
         total_s = planning_s + time.monotonic() - began
         report(msgspec.json.encode(EpochReport(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
         self._planner.report_due(record.epoch, summaries)
+        self._separate_if_far_behind(record)
         return True
 
     def _requests(
@@ -269,10 +269,12 @@ class TopologyLoop:
     def _separate_if_far_behind(self, record: EpochRecord) -> None:
         """Between two epochs: processes of its own for a topology that would take long to catch up beside others.
 
-        There its epochs have their full size. It returns to its slots as one that was slow.
+        There its epochs have their full size. `_return_to_slots` gives them back, as those of a slow topology, when
+        more than another epoch has not been left to read for a while.
         """
-        lag, is_separate = self._planner.lag_records, self._is_separate
-        if (is_separate and lag > 0) or (self._planner.cut_by_bound and lag >= _FAR_BEHIND * record.records):
+        lag, is_separate = self._planner.lag_when_planned, self._is_separate
+        still = is_separate and lag > record.records
+        if still or (self._planner.cut_by_bound and lag >= _FAR_BEHIND * record.records):
             slots = frozenset(self._slot_of.values())
             if self._pool.separate(self._application_id, slots) and not is_separate:
                 _LOG.info("%d records behind: it goes on in processes of its own", lag)

@@ -48,5 +48,6 @@ def _set_slice(slice_ns: int) -> None:
         return
     thread = threading.get_native_id()
     nice = os.getpriority(os.PRIO_PROCESS, thread)
-    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.sched_getscheduler(thread), 0, nice, 0, slice_ns, 0, 0)
+    policy = os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK
+    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, policy, 0, nice, 0, slice_ns, 0, 0)
     ctypes.CDLL(None).syscall(number, thread, attributes, 0)
