@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.runtime.test_slot_pool import Task, in_thread, request, wait_until, waiting, work
+from tests.unit.runtime.pool_scene import Task, in_thread, request, wait_until, waiting, work
 
 from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.slot_jobs import SlotJobs
