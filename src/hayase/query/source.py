@@ -258,14 +258,6 @@ class PinnedSource(StateSource):
         yield self._snapshots[bundle]
 
     @contextmanager
-    def pin(
-        self,
-        bundles: Iterable[str],
-        *,
-        strict: bool,
-        max_seconds: float = 10.0,
-        wait_s: float = WAIT_S,
-        first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
-    ) -> Iterator[Snapshots]:
+    def pin(self, bundles: Iterable[str], **_: object) -> Iterator[Snapshots]:
         """The snapshots; how long they may be read was said when they were pinned."""
         yield self._snapshots

@@ -8,6 +8,16 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase.runtime.epochs.fair_share import EPOCH_S_MAX, FIRST_RECORDS_MAX, TARGET_S, FairShare
 
 
+def settled(fixed_s: float, record_s: float) -> int:
+    """The bound after many epochs that are cut at it and take that long."""
+    share = FairShare()
+    for _ in range(60):
+        bound = share.records_max(others_want_slots=True)
+        assert bound is not None
+        share.completed(bound, fixed_s + bound * record_s)
+    return bound
+
+
 def test_a_topology_alone_has_no_bound() -> None:
     assert FairShare().records_max(others_want_slots=False) is None
 
@@ -15,14 +25,8 @@ def test_a_topology_alone_has_no_bound() -> None:
 @pytest.mark.parametrize("record_s", [1e-6, 1e-4, 1.0])
 @pytest.mark.parametrize("fixed_s", [0.0, 0.015])
 def test_epochs_come_to_take_a_tenth_of_a_second_or_have_one_record(record_s: float, fixed_s: float) -> None:
-    share = FairShare()
-    records, epoch_s = FIRST_RECORDS_MAX, 0.0
-    for _ in range(30):
-        bound = share.records_max(others_want_slots=True)
-        assert bound is not None
-        records, epoch_s = bound, fixed_s + bound * record_s
-        share.completed(records, epoch_s)
-    assert records == 1 or epoch_s == pytest.approx(TARGET_S, rel=0.1)
+    bound = settled(fixed_s, record_s)
+    assert bound == 1 or fixed_s + bound * record_s == pytest.approx(TARGET_S, rel=0.1)
 
 
 @pytest.mark.parametrize(("fixed_s", "least"), [(0.03, 0.8), (0.05, 0.8), (0.1, 0.7)])
@@ -30,11 +34,7 @@ def test_epochs_come_to_take_a_tenth_of_a_second_or_have_one_record(record_s: fl
 def test_where_an_epoch_without_records_takes_some_of_that_time_epochs_are_longer_and_most_of_it_is_for_records(
     record_s: float, fixed_s: float, least: float
 ) -> None:
-    share = FairShare()
-    for _ in range(60):
-        bound = share.records_max(others_want_slots=True)
-        assert bound is not None
-        share.completed(bound, fixed_s + bound * record_s)
+    bound = settled(fixed_s, record_s)
     epoch_s = fixed_s + bound * record_s
     assert bound * record_s >= least * epoch_s
     assert epoch_s <= 1.1 * EPOCH_S_MAX
@@ -46,12 +46,7 @@ def test_where_an_epoch_without_records_takes_too_long_its_records_take_about_as
     record_s: float, fixed_s: float
 ) -> None:
     """On a busy machine a bound that only fell would end at one record."""
-    share = FairShare()
-    for _ in range(60):
-        bound = share.records_max(others_want_slots=True)
-        assert bound is not None
-        share.completed(bound, fixed_s + bound * record_s)
-    assert fixed_s / 4 <= bound * record_s <= 2 * fixed_s
+    assert fixed_s / 4 <= settled(fixed_s, record_s) * record_s <= 2 * fixed_s
 
 
 def test_an_epoch_of_few_records_says_nothing_about_how_long_they_take() -> None:
