@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -29,7 +30,7 @@ from hayase.log.open import open_log
 from hayase.runtime.epochs import pool_queues, slot_pool
 from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.slot_pool import SlotPool
-from hayase.runtime.epochs.slot_queue import Work
+from hayase.runtime.epochs.slot_queue import PoolWorker, Work
 from hayase.runtime.epochs.topology_loop import TopologyLoop
 from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import (
@@ -284,6 +285,19 @@ def test_a_job_goes_on_while_a_task_is_at_something_slow_and_ends_when_it_is_bac
     in_thread(pool, after)
     assert completed(after) == [True]
     assert spare.done[-1] == "after", "it has the slot until there is a task"
+
+
+@pytest.mark.parametrize(("job_s", "stays"), [(60.0, False), (0.0, True)])
+def test_a_spare_process_leaves_for_a_task_that_is_back_unless_its_job_is_over(
+    pool: SlotPool, job_s: float, stays: bool
+) -> None:
+    """Such a task only returns, and the slot would be left to nobody until the next job."""
+    pool.begin_job(1, job_s)
+    queue = pool._queues.slots[0]
+    queue.task, spare = PoolWorker(Mock(), task=True, served=True), PoolWorker(Mock(), task=False)
+    queue.holder = spare
+    assert pool._belongs(queue, spare) is stays
+    queue.task = queue.holder = None
 
 
 @pytest.mark.usefixtures("impatient")

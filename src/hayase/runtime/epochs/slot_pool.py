@@ -397,7 +397,9 @@ class SlotPool:
         """Whether a process may have requests of a queue; a spare process not if the slot's task can have them."""
         if worker.task:
             return queue.task is worker
-        task_is_back = queue.task is not None and not queue.task.detached
+        task = queue.task
+        # One whose job is over only returns: a spare process that left for it would leave the slot to nobody.
+        task_is_back = task is not None and not task.detached and (self._left_s() > 0 or not task.served)
         return not self._rounds and not queue.removed and not task_is_back and queue.holder in (None, worker)
 
     def _held_up(self) -> bool:
