@@ -43,6 +43,8 @@ MAX_BYTES = 8 << 20
 APPENDED_BYTES = 1 << 20
 """About what a blob of a long append has before compression: a reader of one record unpacks its whole blob."""
 _SAMPLE = 64
+_ENCODED_BYTES = 12
+"""About what a record takes beside its key, value and headers: its time, and their lengths."""
 
 Stored = bytes | bytearray | memoryview
 """A blob; a view of it is valid as long as the transaction."""
@@ -196,12 +198,14 @@ def encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]:
 
 
 def _records_of_a_blob(rows: PartitionRows) -> int:
-    """How many records make a blob of the size wanted, by the first ones: so few are encoded more than once."""
+    """How many records make a blob of the size wanted, by the first ones."""
     if len(rows) <= _SAMPLE:
         return _SAMPLE
     sample = rows[:_SAMPLE]
-    size = len(_encoder.encode((sample.keys, sample.values, sample.headers))) + 8 * _SAMPLE
-    return max(1, _SAMPLE * APPENDED_BYTES // size)
+    headers = (each for headers in sample.headers or () for each in headers)
+    size = sum(len(data) for data in (*sample.keys, *sample.values) if data is not None)
+    size += sum(len(name) + len(value or b"") for name, value in headers)
+    return max(1, _SAMPLE * APPENDED_BYTES // (size + _ENCODED_BYTES * _SAMPLE))
 
 
 def _encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]:
