@@ -77,9 +77,9 @@ def from_headers(headers: Headers) -> dict[str, str]:
 
 
 def attribute_values(headers: Headers) -> dict[str, bytes | None]:
-    """The headers by name, with the bytes of their values, checked to be UTF-8: for what needs few of the attributes.
+    """The headers of attributes by name, with the bytes of their values, which are UTF-8: for what needs few of them.
 
-    Of a name that is there twice the last counts. Other headers than attributes may be among them.
+    Of a name that is there twice the last counts. Where all values are ASCII, other headers are among them, too.
 
     Raises:
         UnicodeDecodeError: the value of an attribute is not UTF-8.
@@ -89,11 +89,9 @@ def attribute_values(headers: Headers) -> dict[str, bytes | None]:
         b'7'
     """
     values = dict(headers)
-    try:
-        if b"".join(values.values()).isascii():  # type: ignore[arg-type] # None among them is a TypeError
-            return values
-    except TypeError:
-        pass
+    present = [value for value in values.values() if value is not None]
+    if len(present) == len(values) and b"".join(present).isascii():
+        return values
     return {header_of(name): value.encode() for name, value in from_headers(headers).items()}
 
 
