@@ -34,7 +34,9 @@ class EventHistory(Generic[S]):
     """Reads the events of one aggregate type; made by `PatternsApp.events`.
 
     From any process on a machine that has the states of the application, whether it runs or not. Events are found by
-    an index that is one epoch behind the states. Before the first epoch is complete there are none.
+    an index that is one epoch behind the states. Before the first epoch is complete there are none. The log that
+    they are read from stays open for the next call until this is freed; a log folder that is deleted and made again is
+    not noticed.
 
     Example:
         >>> events = app.events("order")  # doctest: +SKIP

@@ -48,7 +48,7 @@ class ServerContext:
         python_calls: calls of functions whose Python stands in a statement.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
-        times: how long pull and push queries take.
+        times: how long pull queries take, and rows of push queries wait.
         prepared_lookups: pull queries by key that were analyzed before.
         users: with their roles; `None`: every request may do everything.
         lease: held while the server runs; a second one of the same service id is not started.

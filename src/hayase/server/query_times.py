@@ -1,4 +1,4 @@
-"""How long pull and push queries take, for /metrics."""
+"""How long pull queries take, and rows of push queries wait, for /metrics."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class QueryTimes:
         default_factory=lambda: _histogram("hayase_sql_pull_query_seconds", "Time that a pull query takes")
     )
     push: Histogram = field(
-        default_factory=lambda: _histogram("hayase_sql_push_wait_seconds", "Time that rows of push queries wait")
+        default_factory=lambda: _histogram("hayase_sql_push_wait_seconds", "Time that a batch of rows waits")
     )

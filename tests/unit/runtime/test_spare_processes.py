@@ -291,7 +291,7 @@ def test_a_job_goes_on_while_a_task_is_at_something_slow_and_ends_when_it_is_bac
 def test_a_spare_process_leaves_for_a_task_that_is_back_unless_its_job_is_over(
     pool: SlotPool, job_s: float, stays: bool
 ) -> None:
-    """Such a task only returns, and the slot would be left to nobody until the next job."""
+    """Such a task only returns, and the slot would have no process until the next job."""
     pool.begin_job(1, job_s)
     queue = pool._queues.slots[0]
     queue.task, spare = PoolWorker(Mock(), task=True, served=True), PoolWorker(Mock(), task=False)

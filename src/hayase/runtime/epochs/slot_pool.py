@@ -398,7 +398,7 @@ class SlotPool:
         if worker.task:
             return queue.task is worker
         task = queue.task
-        # One whose job is over only returns: a spare process that left for it would leave the slot to nobody.
+        # One whose job is over only returns: without the spare process the slot would have none.
         task_is_back = task is not None and not task.detached and (self._left_s() > 0 or not task.served)
         return not self._rounds and not queue.removed and not task_is_back and queue.holder in (None, worker)
 

@@ -269,8 +269,8 @@ class TopologyLoop:
     def _separate_if_far_behind(self, record: EpochRecord) -> None:
         """Between two epochs: processes of its own for a topology that would take long to catch up beside others.
 
-        There its epochs have their full size. `_return_to_slots` gives them back, as those of a slow topology, when
-        more than another epoch has not been left to read for a while.
+        There its epochs have their full size. While more than another epoch is left to read, the processes count as
+        needed; afterwards `_return_to_slots` gives them back as those of a slow topology.
         """
         lag, is_separate = self._planner.lag_when_planned, self._is_separate
         still = is_separate and lag > record.records
