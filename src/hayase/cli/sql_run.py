@@ -22,6 +22,7 @@ from hayase.cli.options import (
     read_settings,
     settings_of_pairs,
 )
+from hayase.cli.progress import run_text
 from hayase.core.logs import configure_logging
 from hayase.sql.errors import SqlError
 from hayase.sql.grammar.variables import Variables
@@ -70,7 +71,7 @@ def run(
         with StopRequest() as stop:
             if to_end:
                 for name, report in run_runtime_to_end(program.run_to_end, runtime, stop).items():
-                    typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
+                    typer.echo(f"{name}: {run_text(report)}")
                 return
             program.start()
             shown: set[str] = set()

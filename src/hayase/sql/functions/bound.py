@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.declarations import Declaration
 from hayase.sql.functions.matching import ArgumentTarget, Match
 from hayase.sql.types.sql_types import SqlType
@@ -162,7 +162,10 @@ def bind_aggregate(
 
 
 def _with_state_type(bound: BoundAggregate) -> BoundAggregate:
-    state_type = bound.create().state_type
+    try:
+        state_type = bound.create().state_type
+    except FunctionError as error:  # of a literal argument
+        raise StatementError(error.condition, error.message) from error
     if callable(state_type):
         state_type = state_type(bound.argument_types)
     return BoundAggregate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ from hayase.sql.functions.declarations import Declaration, FunctionKind
 from hayase.sql.functions.python_text import compiled
 from hayase.sql.functions.signatures import parse_signature
 from hayase.sql.types import sql_types as sql
+from hayase.sql.types.decimals import rounded
 
 _RANGES = {sql.IntegerType: 2**31, sql.BigintType: 2**63, sql.DateType: 2**31, sql.TimeType: 2**31}
 _PYTHON_TYPES: dict[type[sql.SqlType], type] = {
@@ -139,9 +141,8 @@ def checked(value: Any, type_: sql.SqlType, name: str) -> Any:
         case sql.DoubleType() if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         case sql.DecimalType(precision, scale) if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            scaled = Decimal(value).quantize(Decimal((0, (1,), -scale)))
-            if len(scaled.as_tuple().digits) <= precision:
-                return scaled
+            with suppress(ArithmeticError):
+                return rounded(Decimal(value), precision, scale)
         case sql.TimestampType() if type(value) is int:
             return value
         case _ if type(type_) in _RANGES:
