@@ -122,7 +122,7 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
 
     run_hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
     with subprocess.Popen(
-        [HAYASE, "run", program], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
+        [str(HAYASE), "run", str(program)], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
     ) as process:
         try:
             deadline = time.monotonic() + 120

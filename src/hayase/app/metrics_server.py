@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus, `/health`, `/healthcheck` and `/ready` for what watches. Off unless `metrics.port` is set."""
+"""`/metrics` for Prometheus; `/health`, `/healthcheck` and `/ready` for what watches. Off without `metrics.port`."""
 
 from __future__ import annotations
 
