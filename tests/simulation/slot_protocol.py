@@ -210,7 +210,7 @@ class OwnIds:
         try:
             batches = step.batches(self._in_between)
             topology, bundle = step.bundle
-            self._writer.publish_epoch(topology, bundle, step.marker, batches, place=position(bundle))
+            self._writer.publish_epoch(topology, bundle, step.marker, batches, plan_position=position(bundle))
         except HayaseError as error:
             return _said(error)
         return "done"

@@ -161,7 +161,7 @@ def prepare(
         new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
         check_store_schemas(blobs, topology, new_stores)
         check_edge_schemas(blobs, log, topology, plan, fitted.compiled, config.application_id)
-        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.places)
+        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.plan_positions)
         _record_positions(blobs, log, [sources.infos[name] for name in plan.topics], sources.resets)
         ensure_topics_of_failures(config, log)
     finally:
@@ -225,7 +225,7 @@ def _app_spec(
         slots=run.slots,
         first_slot=run.first_slot,
         plan_number=document.number,
-        places=document.places,
+        plan_positions=document.plan_positions,
         former_topics=frozenset(document.former_topics),
         deleted_bundles=document.deleted_bundles,
         max_records_per_epoch=config.max_records_per_epoch,
@@ -299,11 +299,11 @@ def _check_stores_can_move(topology: Topology) -> None:
 
 
 def _check_log(
-    config: StreamsConfig, blobs: BlobStore, log: Log, topology: Topology, plan: Plan, places: Mapping[str, int]
+    config: StreamsConfig, blobs: BlobStore, log: Log, topology: Topology, plan: Plan, plan_positions: Mapping[str, int]
 ) -> tuple[str, Claim]:
     """The checkpoint's id, and what to note once the log is claimed for it."""
     checkpoint_id = checkpoint_id_of(blobs)
-    names = {*places, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
+    names = {*plan_positions, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
     writing = {
         str(sub.id)
         for sub in topology.subtopologies
@@ -370,7 +370,7 @@ def _former_program(blobs: BlobStore, log: Log, fitted: FittedPlan, application_
 
 def _handing_over(former: AppSpec, run: _Run, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
     """The program of before, as this run can have it: where things are may have changed."""
-    checkpoint_id, noted = _check_log(config, blobs, log, former.topology, former.plan, former.places)
+    checkpoint_id, noted = _check_log(config, blobs, log, former.topology, former.plan, former.plan_positions)
     ensure_topics_of_failures(config, log)
     return dataclasses.replace(
         former,

@@ -83,7 +83,7 @@ class CommandLog:
         if self._writer is None:
             self._writer = self._log.writer()
         try:
-            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], place=0)
+            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], plan_position=0)
         except (CheckpointError, LogError) as error:
             if error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED"):
                 raise LogError(
