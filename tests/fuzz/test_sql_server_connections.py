@@ -217,7 +217,7 @@ def server_process(folder: Path) -> Iterator[tuple[int, psutil.Process]]:
 
 def rss_bytes(process: psutil.Process) -> int:
     """The memory that a process has."""
-    return int(process.as_dict(["memory_info"])["memory_info"].rss)
+    return int(process.memory_info().rss)
 
 
 def _set_up(port: int) -> None:

@@ -210,9 +210,10 @@ class CommandExecutor:
         )
 
     def _doomed(self, topic: str) -> DoomedTopic:
-        subjects = {
-            subject for source in self.engine.catalog if source.topic == topic for subject in subjects_of(source)
-        }
+        subjects: set[str] = set()
+        for source in self.engine.catalog:
+            if source.topic == topic:
+                subjects.update(subjects_of(topic, {"key": source.key_format, "value": source.value_format}))
         return DoomedTopic(topic, self._topics.topic_id(topic), sorted(subjects))
 
     def _carry_out(self, command: Command, prepared: PreparedStatement) -> None:

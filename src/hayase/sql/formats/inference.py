@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hayase.core.errors import ConfigError, SchemaRegistryError
 from hayase.serde.protocol import Side
 from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
-from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.avro_columns import DEFAULT_NAME, avro_schema
 from hayase.sql.formats.avro_types import sql_type as type_of_avro
@@ -45,10 +44,9 @@ def subject_of(topic: str, side: Side) -> str:
     return f"{topic}-{side}"
 
 
-def subjects_of(source: DataSource) -> list[str]:
-    """The subjects of a source whose formats have schemas in a registry."""
-    formats: dict[Side, FormatInfo] = {"key": source.key_format, "value": source.value_format}
-    return [subject_of(source.topic, side) for side, format_ in formats.items() if format_.name in _KINDS]
+def subjects_of(topic: str, formats: Mapping[Side, FormatInfo]) -> list[str]:
+    """The subjects of a topic, of those sides whose formats have schemas in a registry."""
+    return [subject_of(topic, side) for side, format_ in formats.items() if format_.name in _KINDS]
 
 
 def infer_columns(format_: FormatInfo, side: Side, topic: str, registry: SchemaRegistry) -> SchemaColumns:
