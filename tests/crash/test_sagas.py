@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Failpoint, Scene, Started, wait_for
+from tests.crash.scene import PATIENCE, Failpoint, Scene, Started, wait_for
 from tests.crash.test_kills import PLANNER, WORKER
 from tests.examples.shop_services import wished
 from tests.unit.patterns.shop_model import ORDER, PARTS, STOCK, expect_model
@@ -21,7 +21,7 @@ from hayase.log.protocol import OutputBatch
 from hayase.patterns import EventSourced, PatternsApp
 from hayase.patterns.command_reading import command_headers
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800 * PATIENCE)]
 Tell = Callable[[Scene, object], None]
 
 ORDERS, PARTITIONS = 12, 2
@@ -86,7 +86,7 @@ class Shop:
             self._facts.read()
             return ledger.settled(ORDERS)
 
-        wait_for(settled, 600, f"orders; they are {dict(ledger.states())}")
+        wait_for(settled, 600 * PATIENCE, f"orders; they are {dict(ledger.states())}")
         self.scene.stop_file.touch()
         assert started.wait() == 0, started.said()
         self._facts.read()

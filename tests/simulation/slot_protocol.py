@@ -95,14 +95,7 @@ class Step(NamedTuple):
 @contextlib.contextmanager
 def over(clients: Clients) -> Iterator[None]:
     """Inside, the product's Kafka code uses the model of the brokers."""
-    with contextlib.ExitStack() as stack:
-        for name, made in (
-            ("ReferableProducer", clients.producer),
-            ("ReferableConsumer", clients.consumer),
-            ("AdminClient", clients.admin),
-        ):
-            stack.enter_context(mock.patch.object(kafka_clients, name, made))
-        stack.enter_context(mock.patch.object(kafka_clients, "why_unanswered", lambda _, error: error))
+    with clients.in_place(), mock.patch.object(kafka_clients, "why_unanswered", lambda _, error: error):
         yield
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
@@ -21,6 +20,8 @@ from hayase.app.sql_records import (
     cannot_go_on,
     check_unchanged_or_replaceable,
     remember,
+    remember_start,
+    settle_start,
 )
 from hayase.app.sql_settings import logged_query_settings
 from hayase.app.states import State
@@ -41,6 +42,7 @@ from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.registry.staged import StagedSchemaRegistry
 from hayase.sql.settings import OF_STREAMS, check_configuration
 from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import QueryKind
@@ -142,11 +144,13 @@ class SqlProgram:
         self._log = open_log(log_config(self.runtime.config))
         try:
             self._topics = _Topics(self._log)
-            registry = _registry(of_sql, self.runtime.config)
+            self._registry = StagedSchemaRegistry(_registry(of_sql, self.runtime.config))
             own = own_config(of_runtime)
             self._schemas = NumberedJson(open_blobs(own.checkpoint_dir, fsync=own.checkpoint_fsync), FOLDER)
             inferred = InferredColumns(self._schemas.get())
-            self.engine = SqlEngine(_engine_settings(of_sql, of_queries), functions, registry, self._topics, inferred)
+            self.engine = SqlEngine(
+                _engine_settings(of_sql, of_queries), functions, self._registry, self._topics, inferred
+            )
             self.queries: dict[str, PersistentQuery] = {}
             self._statements: dict[str, ParsedStatement] = {}
             self._settings: dict[str, dict[str, object]] = {}
@@ -159,14 +163,18 @@ class SqlProgram:
             raise
 
     def start(self) -> None:
-        """Make the topics that are not there, and start all queries; they go on until `close`.
+        """Make the topics and schemas that are not there, and start all queries; they go on until `close`.
 
         Raises:
             HayaseError: as `StreamsRuntime.start`.
         """
         self._prepare()
-        self.runtime.start()
-        self._remember()
+        try:
+            self.runtime.start()
+        except BaseException:
+            self._remember(failed=True)
+            raise
+        self._remember(failed=False)
 
     def run_to_end(self, timeout: timedelta | None = None) -> dict[str, ProgressReport]:
         """Process what is in the topics now, then stop. A query that reads what another one writes comes after it.
@@ -175,15 +183,18 @@ class SqlProgram:
             HayaseError: as `StreamsRuntime.run_to_end`.
         """
         self._prepare()
+        failed = True
         try:
-            return self.runtime.run_to_end(timeout, after=self._after())
+            reports = self.runtime.run_to_end(timeout, after=self._after())
+            failed = False
+            return reports
         except HayaseError as error:
             named = self._of_statement(error)
             if named is error:
                 raise
             raise named from error
         finally:
-            self._remember()
+            self._remember(failed=failed)
 
     def reset(self) -> None:
         """Forget state and positions of all queries, before they start: as `hayase app reset` for each of them.
@@ -249,11 +260,14 @@ class SqlProgram:
                     error.condition, error.message, location=parsed.location, statement=parsed.text
                 ) from error
 
-    def _remember(self) -> None:
-        """Keep the definitions of the queries that have begun to run."""
+    def _remember(self, *, failed: bool) -> None:
+        """Keep the definitions of the queries that run; where something failed, of those that have begun an epoch."""
         for name, app in self.runtime.topologies.items():
-            if app.state is not State.CREATED and not isinstance(app.error, CheckpointError):
-                remember(self._checkpoint(name)[0], self._record(name))
+            blobs = self._checkpoint(name)[0]
+            if failed or app.error is not None or app.state is State.CREATED:
+                settle_start(blobs)
+            else:
+                remember(blobs, self._record(name))
 
     def _record(self, name: str) -> QueryRecord:
         text = statement_text(self._statements[name].statement)
@@ -279,10 +293,12 @@ class SqlProgram:
         return error
 
     def _prepare(self) -> None:
+        self._registry.settle()
         self._schemas.put(self.engine.inferred.to_json())
         self._topics.make_all()
         for name, query in self.queries.items():
             self.runtime.add_topology(name, query.topology, self._settings[name])
+            remember_start(self._checkpoint(name)[0], self._record(name))
 
     def _after(self) -> dict[str, set[str]]:
         """Which queries each query comes after: those that write what it reads, the processing log included."""
@@ -320,7 +336,7 @@ def _name_of(query: PersistentQuery) -> str:
     return _UNNAMEABLE.sub(lambda found: f".{ord(found.group()):x}.", name)
 
 
-def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> Any:
+def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> SchemaRegistry:
     """The schema registry of the settings; else the embedded one, in the folder of the log or of the state."""
     url = of_sql.get(_REGISTRY_URL) or config.schema_registry.get("url")
     if url:

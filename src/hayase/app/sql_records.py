@@ -18,8 +18,11 @@ from hayase.sql.plan.upgrade import StepShape, check_query_upgrade, shapes_of
 from hayase.sql.statements.results import PersistentQuery
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
+from hayase.task.epoch_record import Epochs
 
 FOLDER = "sql/"
+STARTING = "sql/starting/"
+"""The definitions that queries are started with, until it is known what became of that."""
 _DIGITS = 6
 
 
@@ -124,20 +127,20 @@ class QueryRecord:
 
 
 def check_unchanged_or_replaceable(blobs: BlobStore, new: QueryRecord, name: str, application_id: str) -> None:
-    """Compare a query with the definition that its checkpoint was made with.
+    """Compare a query with the definitions that its checkpoint was made with.
 
     Raises:
         StatementError: `CANNOT_REPLACE`: the state of the query cannot be used by its new definition.
     """
-    data = NumberedJson(blobs, FOLDER).get()
-    if data is None:
-        return
-    old = QueryRecord.from_json(data)
-    try:
-        old.check_goes_on_as(new, name)
-    except StatementError as error:
-        what = "what it reads has changed" if old.statement == new.statement else f"it was: {old.statement}"
-        raise cannot_go_on(name, application_id, error.message, what) from error
+    for data in (NumberedJson(blobs, FOLDER).get(), _begun(blobs)):
+        if data is None:
+            continue
+        old = QueryRecord.from_json(data)
+        try:
+            old.check_goes_on_as(new, name)
+        except StatementError as error:
+            what = "what it reads has changed" if old.statement == new.statement else f"it was: {old.statement}"
+            raise cannot_go_on(name, application_id, error.message, what) from error
 
 
 def cannot_go_on(name: str, application_id: str, reason: str, what: str) -> StatementError:
@@ -157,6 +160,35 @@ def cannot_go_on(name: str, application_id: str, reason: str, what: str) -> Stat
     )
 
 
+def remember_start(blobs: BlobStore, record: QueryRecord) -> None:
+    """Note the definition that a query is about to run with.
+
+    It counts if an epoch is begun with it, be it that the process is killed and settles nothing.
+    """
+    settle_start(blobs)
+    if NumberedJson(blobs, FOLDER).get() != record.to_json():
+        NumberedJson(blobs, STARTING).put({"epoch": _last_epoch(blobs), "record": record.to_json()})
+
+
+def settle_start(blobs: BlobStore) -> None:
+    """Keep the definition that a query was started with if it has begun an epoch; else that has left nothing."""
+    begun = _begun(blobs)
+    if begun is not None:
+        NumberedJson(blobs, FOLDER).put(begun)
+    NumberedJson(blobs, STARTING).put({})
+
+
 def remember(blobs: BlobStore, record: QueryRecord) -> None:
     """Keep the definition that a query runs with."""
     NumberedJson(blobs, FOLDER).put(record.to_json())
+    NumberedJson(blobs, STARTING).put({})
+
+
+def _begun(blobs: BlobStore) -> JsonObject | None:
+    """The definition of a start that is not settled, if an epoch was begun with it."""
+    started = NumberedJson(blobs, STARTING).get()
+    return started["record"] if started and _last_epoch(blobs) > started["epoch"] else None
+
+
+def _last_epoch(blobs: BlobStore) -> int:
+    return max(Epochs(blobs).recorded(), default=-1)

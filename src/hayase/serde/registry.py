@@ -230,6 +230,25 @@ class SchemaRegistry:
         what = f"test a schema against {subject!r}"
         return bool(self._ask(lambda client: client.test_compatibility(subject, given, version), what))
 
+    def check_registrable(self, subject: str, schema: RegistrySchema) -> None:
+        """Refuse what `register` would refuse, as far as the registry says so without registering.
+
+        Raises:
+            SchemaRegistryError: `SCHEMA_INCOMPATIBLE` with the newest version of the subject, `INVALID_SCHEMA`.
+        """
+        try:
+            fits = self.is_compatible(subject, schema)
+        except SchemaRegistryError as error:
+            if error.condition != "SCHEMA_NOT_FOUND":
+                raise
+            return  # the subject is new
+        if not fits:
+            raise SchemaRegistryError(
+                "SCHEMA_INCOMPATIBLE",
+                f"the schema registry {self.url} says that the schema is not compatible with the newest version of "
+                f"{subject!r}",
+            )
+
     def compatibility(self, subject: str | None = None) -> str:
         """The compatibility level of a subject, or the one of all that have none of their own."""
         return str(self._ask(lambda client: client.get_compatibility(subject), "ask for the compatibility level"))

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hayase.app.sql_records import FOLDER, NumberedJson, QueryRecord, check_unchanged_or_replaceable, remember
+from hayase.app.sql_records import (
+    FOLDER,
+    NumberedJson,
+    QueryRecord,
+    check_unchanged_or_replaceable,
+    remember,
+    remember_start,
+    settle_start,
+)
 from hayase.serde.registry import RegistrySchema
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.catalog.inferred import InferredColumns
@@ -16,6 +24,7 @@ from hayase.sql.errors import StatementError
 from hayase.sql.grammar.parser import parse_script
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.storage.posix_blobs import PosixBlobs
+from hayase.task.epoch_record import record_name
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT, w INT) WITH (kafka_topic='s', value_format='JSON');"
 OTHER = "CREATE TABLE t (k INT PRIMARY KEY, x INT) WITH (kafka_topic='t', value_format='JSON');"
@@ -117,3 +126,54 @@ def test_an_inferred_schema_stays_until_the_statement_changes() -> None:
     changed = SqlEngine(schema_registry=registry, inferred=InferredColumns(kept))
     changed.script(statement.replace("k INT", "k BIGINT"))
     assert list(changed.catalog.sources["S"].columns) == ["K", "A", "B"]
+
+
+COUNT = COUNTED.format("").replace(", SUM(v) AS total", "")
+SUM = COUNT.replace("COUNT(*) AS n", "SUM(CAST(v AS BIGINT)) AS n")
+
+
+def starts(blobs: PosixBlobs, script: str) -> str | None:
+    """A start that goes no further than what is kept before the first epoch; why it is refused, if it is."""
+    try:
+        check_unchanged_or_replaceable(blobs, record(SOURCE, script), "A", "shop-A")
+    except StatementError as error:
+        return error.condition
+    remember_start(blobs, record(SOURCE, script))
+    return None
+
+
+def test_the_definition_of_a_run_that_was_killed_binds_once_it_has_begun_an_epoch(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path, fsync=False)
+    assert starts(blobs, COUNT) is None
+    blobs.put_if_absent(record_name(0), b"")
+    assert starts(blobs, SUM) == "CANNOT_REPLACE"
+    assert starts(blobs, COUNT) is None
+    assert starts(blobs, SUM) == "CANNOT_REPLACE"
+    settle_start(blobs)
+    assert starts(blobs, SUM) == "CANNOT_REPLACE"
+
+
+def test_a_start_that_began_no_epoch_leaves_the_definition_before_it(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path, fsync=False)
+    assert starts(blobs, COUNT) is None
+    settle_start(blobs)
+    assert starts(blobs, SUM) is None
+    blobs.put_if_absent(record_name(0), b"")
+    settle_start(blobs)
+    assert starts(blobs, COUNT) == "CANNOT_REPLACE"
+
+
+def test_columns_of_a_schema_belong_to_the_topic_that_a_variable_names() -> None:
+    registry, known = EmbeddedSchemaRegistry(), InferredColumns()
+    for topic in ("one", "two"):
+        fields = [{"name": f"of_{topic}", "type": "int"}]
+        registry.register(
+            f"{topic}-value", RegistrySchema(json.dumps({"type": "record", "name": "r", "fields": fields}))
+        )
+    for topic in ("one", "two", "one"):
+        engine = SqlEngine(schema_registry=registry, inferred=InferredColumns(known.to_json()))
+        engine.script(f"DEFINE t = '{topic}'; CREATE STREAM s WITH (KAFKA_TOPIC='${{t}}', VALUE_FORMAT='AVRO');")
+        known = engine.inferred
+        source = engine.catalog.find("S")
+        assert source is not None
+        assert [column.name for column in source.value] == [f"OF_{topic.upper()}"]

@@ -55,7 +55,7 @@ def test_a_report_of_an_epoch_is_a_change(watch: FolderWatch, folders: tuple[Pat
         assert mine.wait(WAIT_S)
 
 
-def test_a_folder_that_changes_at_each_look_is_reported_seldom_and_its_last_change_is_not_missed(
+def test_a_folder_that_changes_at_each_look_is_reported_seldom_and_its_last_change_is_kept(
     tmp_path: Path,
 ) -> None:
     watch = FolderWatch(60.0)

@@ -25,17 +25,20 @@ class InferredColumns:
         self._used: JsonObject = {}
 
     def of(
-        self, statement: str, format_: FormatInfo, side: Side, infer: Callable[[], tuple[Column, ...]]
+        self, statement: str, topic: str, format_: FormatInfo, side: Side, infer: Callable[[], tuple[Column, ...]]
     ) -> tuple[Column, ...]:
         """The columns of one side of a source.
 
         Args:
-            statement: its text.
+            statement: its text; where that has variables, their values are what topic and format say of them.
+            topic: of the source.
             format_: of that side.
             side: key or value.
             infer: asks the registry.
         """
         name = f"{side} {format_.name} {' '.join(statement.split())}"
+        if "${" in statement:
+            name += f" of {topic} {format_.properties} {format_.wrap}"
         known = self._known.get(name)
         columns = infer() if known is None else columns_from_json(known)
         self._used[name] = columns_to_json(columns)

@@ -204,7 +204,14 @@ def _type(format_: FormatInfo, schema: RegistrySchema, registry: SchemaRegistry)
 def _upper_cased(type_: sql.SqlType) -> sql.SqlType:
     match type_:
         case sql.StructType(fields):
-            return sql.StructType(tuple((name.upper(), _upper_cased(each)) for name, each in fields))
+            struct = sql.StructType(tuple((name.upper(), _upper_cased(each)) for name, each in fields))
+            if struct.repeated:
+                raise StatementError(
+                    "DUPLICATE_FIELD",
+                    f"Fields of a record in the schema have one name in SQL: {struct.repeated}. Give the columns in "
+                    "the statement, with names in backquotes where their case counts",
+                )
+            return struct
         case sql.ArrayType(item):
             return sql.ArrayType(_upper_cased(item))
         case sql.MapType(key, value):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.declarations import Declaration
 from hayase.sql.functions.matching import ArgumentTarget, Match
+from hayase.sql.functions.results import CheckedAggregate, CheckedFunction, CheckedTableFunction
 from hayase.sql.types.sql_types import SqlType
 
 
@@ -66,6 +67,7 @@ class BoundAggregate:
         positions: which of the arguments are values, from 0; the others are literals.
         argument_types: the types of the value arguments.
         literals: the literal arguments.
+        checked: see `Declaration`.
     """
 
     name: str
@@ -76,6 +78,7 @@ class BoundAggregate:
     argument_types: tuple[SqlType | None, ...]
     literals: tuple[object, ...]
     settings: Mapping[str, Any] = field(hash=False, compare=False)
+    checked: bool = False
 
     def create(self) -> Any:
         """An instance of the aggregate."""
@@ -85,7 +88,10 @@ class BoundAggregate:
             options["types"] = self.argument_types
         if "settings" in accepted:
             options["settings"] = self.settings
-        return self.target(*self.literals, **options)
+        made = self.target(*self.literals, **options)
+        if not self.checked or self.return_type is None:
+            return made
+        return CheckedAggregate(made, self.return_type, self.state_type, self.name)
 
     @property
     def can_undo(self) -> bool:
@@ -106,10 +112,14 @@ def _parameters(target: Callable[..., Any]) -> frozenset[str]:
 
 def bind_scalar(declaration: Declaration, found: Match) -> BoundScalar:
     """The scalar function of a resolved call."""
+    result = _result(declaration, found)
+    function = declaration.target
+    if declaration.checked and result is not None:
+        function = CheckedFunction(function, result, declaration.name)
     return BoundScalar(
         name=declaration.name,
-        function=declaration.target,
-        return_type=_result(declaration, found),
+        function=function,
+        return_type=result,
         argument_types=found.targets,
         pure=declaration.pure,
         null_aware=declaration.null_aware,
@@ -124,10 +134,14 @@ def bind_scalar(declaration: Declaration, found: Match) -> BoundScalar:
 
 def bind_table(declaration: Declaration, found: Match) -> BoundTable:
     """The table function of a resolved call."""
+    result = _result(declaration, found)
+    function = declaration.target
+    if declaration.checked and result is not None:
+        function = CheckedTableFunction(function, result, declaration.name)
     return BoundTable(
         declaration.name,
-        declaration.target,
-        _result(declaration, found),
+        function,
+        result,
         found.targets,
         declaration.pure,
         declaration.null_aware,
@@ -158,23 +172,13 @@ def bind_aggregate(
         literals=tuple(literals[at] for at, parameter in enumerate(found.parameters) if parameter.literal),
         settings=settings,
     )
-    return _with_state_type(bound)
-
-
-def _with_state_type(bound: BoundAggregate) -> BoundAggregate:
-    state_type = bound.create().state_type
+    try:
+        state_type = bound.create().state_type
+    except FunctionError as error:  # of a literal argument
+        raise StatementError(error.condition, error.message) from error
     if callable(state_type):
         state_type = state_type(bound.argument_types)
-    return BoundAggregate(
-        bound.name,
-        bound.target,
-        bound.return_type,
-        state_type,
-        bound.positions,
-        bound.argument_types,
-        bound.literals,
-        bound.settings,
-    )
+    return replace(bound, state_type=state_type, checked=declaration.checked)
 
 
 def _value_types(targets: list[ArgumentTarget] | tuple[ArgumentTarget, ...]) -> tuple[SqlType | None, ...]:

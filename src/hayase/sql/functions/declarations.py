@@ -46,6 +46,7 @@ class Declaration:
         literals: positions of arguments that must be literals.
         columns: the same function of Polars expressions, where whole numbers, dates and times have 64 bits. It is total
             over values that are not null, or returns a pair: the values, and where the row form has to decide.
+        checked: it is of a user: what it returns may be of another type than it says.
     """
 
     kind: FunctionKind
@@ -62,6 +63,7 @@ class Declaration:
     lazy: bool = False
     literals: tuple[int, ...] = ()
     columns: Callable[..., Any] | None = None
+    checked: bool = False
 
 
 _DECLARED: dict[str, list[Declaration]] = {}
@@ -117,6 +119,7 @@ def scalar(
     lazy: bool = False,
     literals: tuple[int, ...] = (),
     columns: Callable[..., Any] | None = None,
+    checked: bool = False,
 ) -> Callable[[F], F]:
     """Declares an overload of a scalar function; the options are those of `Declaration`."""
     return _declare(
@@ -133,6 +136,7 @@ def scalar(
         lazy=lazy,
         literals=literals,
         columns=columns,
+        checked=checked,
     )
 
 
@@ -145,6 +149,7 @@ def table(
     null_aware: bool = False,
     pure: bool = True,
     types: bool = False,
+    checked: bool = False,
 ) -> Callable[[F], F]:
     """Declares an overload of a table function, which returns a list; the signature's result is the type of an item."""
     return _declare(
@@ -157,15 +162,18 @@ def table(
         null_aware=null_aware,
         pure=pure,
         types=types,
+        checked=checked,
     )
 
 
-def aggregate(name: str, signature: str, description: str = "", *, returns: Returns | None = None) -> Callable[[F], F]:
+def aggregate(
+    name: str, signature: str, description: str = "", *, returns: Returns | None = None, checked: bool = False
+) -> Callable[[F], F]:
     """Declares an overload of an aggregate function: a class, as `BoundAggregate` says."""
-    return _declare(_caller(), FunctionKind.AGGREGATE, name, signature, description, returns=returns)
+    return _declare(_caller(), FunctionKind.AGGREGATE, name, signature, description, returns=returns, checked=checked)
 
 
 # What functions of an application do is not known: an epoch that is replayed must not call them again.
-udf = partial(scalar, pure=False)
-udtf = partial(table, pure=False)
-udaf = aggregate
+udf = partial(scalar, pure=False, checked=True)
+udtf = partial(table, pure=False, checked=True)
+udaf = partial(aggregate, checked=True)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
-from hayase.sql.errors import FunctionError, StatementError
+from hayase.sql.errors import StatementError
 from hayase.sql.functions.declarations import Declaration, FunctionKind
 from hayase.sql.functions.python_text import compiled
+from hayase.sql.functions.results import checked
 from hayase.sql.functions.signatures import parse_signature
 from hayase.sql.types import sql_types as sql
-
-_RANGES = {sql.IntegerType: 2**31, sql.BigintType: 2**63, sql.DateType: 2**31, sql.TimeType: 2**31}
-_PYTHON_TYPES: dict[type[sql.SqlType], type] = {
-    sql.BooleanType: bool,
-    sql.StringType: str,
-    sql.BytesType: bytes,
-}
-
 
 PythonCall = Callable[["PythonFunction", Sequence[Any]], Any]
 """Makes a call of a function; raises FunctionError."""
@@ -119,35 +111,3 @@ def python_declaration(
         target=function,
         pure=False,
     )
-
-
-def checked(value: Any, type_: sql.SqlType, name: str) -> Any:
-    """A result as a value of its SQL type.
-
-    Raises:
-        FunctionError: `WRONG_RESULT`: it is no value of that type.
-    """
-    if value is None:
-        return None
-    match type_:
-        case sql.ArrayType(item) if isinstance(value, list | tuple):
-            return [checked(each, item, name) for each in value]
-        case sql.MapType(key, item) if isinstance(value, dict):
-            return {checked(each, key, name): checked(value[each], item, name) for each in value}
-        case sql.StructType(fields) if isinstance(value, dict) and value.keys() <= dict(fields).keys():
-            return {each: checked(value.get(each), field, name) for each, field in fields}
-        case sql.DoubleType() if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        case sql.DecimalType(precision, scale) if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            scaled = Decimal(value).quantize(Decimal((0, (1,), -scale)))
-            if len(scaled.as_tuple().digits) <= precision:
-                return scaled
-        case sql.TimestampType() if type(value) is int:
-            return value
-        case _ if type(type_) in _RANGES:
-            limit = _RANGES[type(type_)]
-            if type(value) is int and -limit <= value < limit:
-                return value
-        case _ if isinstance(value, _PYTHON_TYPES.get(type(type_), ())):
-            return value
-    raise FunctionError("WRONG_RESULT", f"{name} returned {value!r:.80}, which is no {type_}")

@@ -43,6 +43,8 @@ class _State:
     ids: dict[str, int] = field(default_factory=dict)
     subjects: dict[str, dict[int, _Version]] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
+    last_id: int = 0
+    """Of all ids there ever were: records may carry the id of a schema that is gone, so none is given twice."""
 
     def apply(self, change: Mapping[str, Any]) -> None:
         match change["change"]:
@@ -50,6 +52,7 @@ class _State:
                 schema = _schema_of(change["schema"])
                 self.schemas[change["id"]] = schema
                 self.ids.setdefault(identity(schema), change["id"])
+                self.last_id = max(self.last_id, change["id"])
                 self.subjects.setdefault(change["subject"], {})[change["version"]] = _Version(change["id"])
             case "level":
                 self.levels[change["subject"]] = change["level"]
@@ -60,10 +63,22 @@ class _State:
                 self.subjects.pop(change["subject"], None)
                 used = {version.id for versions in self.subjects.values() for version in versions.values()}
                 self.schemas = {each: schema for each, schema in self.schemas.items() if each in used}
+                self.ids = {text: each for text, each in self.ids.items() if each in used}
 
     def live(self, subject: str) -> dict[int, _Version]:
         versions = self.subjects.get(subject, {})
         return {number: version for number, version in versions.items() if not version.deleted}
+
+    def users_of(self, subject: str) -> list[str]:
+        """The other subjects with a schema that refers to one of this subject; deleted ones, too: records have ids."""
+        return sorted(
+            other
+            for other, versions in self.subjects.items()
+            if other != subject
+            and any(
+                each.subject == subject for version in versions.values() for each in self.schemas[version.id].references
+            )
+        )
 
 
 class EmbeddedSchemaRegistry(SchemaRegistry):
@@ -108,7 +123,7 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
         return (self._number,) if self._blobs is None else (self.url,)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EmbeddedSchemaRegistry) and self._key() == other._key()
+        return isinstance(other, SchemaRegistry) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -202,15 +217,14 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
     def _registration(
         self, state: _State, subject: str, schema: RegistrySchema, schema_id: int | None
     ) -> dict[str, Any]:
-        known = state.ids.get(identity(schema))
         if schema_id is not None and identity(state.schemas.get(schema_id, schema)) != identity(schema):
             raise SchemaRegistryError("INVALID_SCHEMA", f"another schema has the id {schema_id}")
-        chosen = schema_id or (known if known in state.schemas else None)
+        chosen = schema_id or state.ids.get(identity(schema))
         return {
             "change": "register",
             "subject": subject,
             "version": max(state.subjects.get(subject, {}), default=0) + 1,
-            "id": max(state.schemas, default=0) + 1 if chosen is None else chosen,
+            "id": state.last_id + 1 if chosen is None else chosen,
             "schema": asdict(schema),
         }
 
@@ -220,6 +234,13 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
         before = self.latest(subject) if version == "latest" else self.version(subject, version)
         level = self._level(subject).removesuffix("_TRANSITIVE")
         return next(problems(level, [before.schema], schema, self._fetch), None) is None
+
+    def check_registrable(self, subject: str, schema: RegistrySchema) -> None:
+        """See SchemaRegistry; with all the versions that the subject's level compares."""
+        self._check(schema)
+        state = self._read()
+        live = sorted(state.live(subject).items())
+        self._refuse(subject, [state.schemas[version.id] for _, version in live], schema)
 
     def compatibility(self, subject: str | None = None) -> str:
         """The compatibility level of a subject, or the one of all that have none of their own.
@@ -242,11 +263,18 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
         """Delete a subject with all versions; records that carry their ids can still be read unless `permanent`.
 
         Raises:
-            SchemaRegistryError: `SCHEMA_NOT_FOUND`.
+            SchemaRegistryError: `SCHEMA_NOT_FOUND`; `SCHEMA_REFERENCED`: schemas of other subjects need it.
         """
         state = self._read()
         if not (state.subjects.get(subject) if permanent else state.live(subject)):
             raise self._missing(f"the subject {subject!r}")
+        users = state.users_of(subject)
+        if users:
+            raise SchemaRegistryError(
+                "SCHEMA_REFERENCED",
+                f"schemas of {', '.join(users)} refer to {subject!r}, and their records could not be read without it; "
+                "delete those permanently before",
+            )
         if state.live(subject):
             self._change({"change": "delete", "subject": subject})
         if permanent:

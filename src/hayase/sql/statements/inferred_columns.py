@@ -79,6 +79,7 @@ def _inferred(format_: FormatInfo, side: Side, topic: str, execution: Execution)
         return ()
     return execution.frozen.of(
         execution.text,
+        topic,
         format_,
         side,
         lambda: infer_columns(format_, side, topic, execution.registry).columns,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hayase.core.errors import HayaseError
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.statements import (
     AssertNullValues,
@@ -18,6 +19,7 @@ from hayase.sql.ast.statements import (
     RunScript,
     UndefineVariable,
 )
+from hayase.sql.catalog.catalog import did_you_mean
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry
@@ -105,6 +107,8 @@ class SqlScript:
         Raises:
             SqlError: a statement is wrong.
             SqlAssertionError: an ASSERT does not hold.
+
+        Errors of a file of RUN SCRIPT have its path as `script` in their context.
         """
         for parsed in self._parsed(text):
             self._come_to(parsed.location)
@@ -148,6 +152,9 @@ class SqlScript:
         self._depth += 1
         try:
             self.run(text)
+        except HayaseError as error:  # its line and column are those of the file
+            error.context = {"script": file, **error.context}
+            raise
         finally:
             self._depth -= 1
 
@@ -219,7 +226,8 @@ class SqlScript:
         """The next record of a source's topic that was not asserted; `None` if there is none."""
         source = self.engine.catalog.find(source_name)
         if source is None:
-            raise StatementError("UNKNOWN_SOURCE", f"{source_name} does not exist.")
+            hint = did_you_mean(self.engine.catalog, source_name)
+            raise StatementError("UNKNOWN_SOURCE", f"{source_name} does not exist.{hint}")
         position = self._read.get(source.topic, 0)
         records = self._log.get(source.topic, [])
         if position >= len(records):

@@ -35,6 +35,9 @@ def proto(body: str) -> RegistrySchema:
     return RegistrySchema(f'syntax = "proto3"; {body}', "PROTOBUF")
 
 
+PART = (SchemaReference("r", "part", 1),)
+
+
 def properties(*required: str, **types: str) -> RegistrySchema:
     made = {name: {"type": type_} for name, type_ in types.items()}
     return RegistrySchema(json.dumps({"type": "object", "properties": made, "required": list(required)}), "JSON")
@@ -82,6 +85,28 @@ def test_a_purged_subject_is_gone(registry: EmbeddedSchemaRegistry) -> None:
     registry.delete("s", permanent=True)
     with pytest.raises(SchemaRegistryError, match="SCHEMA_NOT_FOUND"):
         registry.schema(1)
+
+
+def test_the_id_of_a_purged_schema_is_never_given_to_another_one(registry: EmbeddedSchemaRegistry) -> None:
+    first, second = record(a="int"), record(b="string")
+    registry.register("s", first)
+    registry.delete("s", permanent=True)
+    assert registry.register("t", second) == 2
+    assert registry.register("u", first) == registry.register("v", first) == 3
+    assert (registry.schema(2), registry.schema(3)) == (second, first)
+
+
+def test_what_other_schemas_refer_to_cannot_be_deleted(registry: EmbeddedSchemaRegistry) -> None:
+    registry.register("part", record(a="int"))
+    registry.register("whole", RegistrySchema(record(p="r").text.replace('"name": "r"', '"name": "w"'), "AVRO", PART))
+    with pytest.raises(SchemaRegistryError, match=r"SCHEMA_REFERENCED.*schemas of whole refer to 'part'"):
+        registry.delete("part")
+    registry.delete("whole")
+    with pytest.raises(SchemaRegistryError, match="SCHEMA_REFERENCED"):
+        registry.delete("part", permanent=True)
+    registry.delete("whole", permanent=True)
+    registry.delete("part", permanent=True)
+    assert registry.subjects() == []
 
 
 def test_a_schema_keeps_the_id_of_another_registry(registry: EmbeddedSchemaRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import pytest
 
@@ -11,7 +12,7 @@ from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.python_source import PythonFunction
 from hayase.sql.grammar.parser import parse_statement
-from hayase.sql.types.sql_types import INTEGER
+from hayase.sql.types.sql_types import INTEGER, DecimalType
 from hayase.testing.sql.script import SqlScript
 
 TRUSTED = {"ksql.udfs.python.enabled": "true"}
@@ -44,6 +45,18 @@ def test_a_function_is_an_expression_or_statements_and_null_stays_null() -> None
             ASSERT VALUES a (k, d) VALUES (2, NULL);
             """
         )
+
+
+def test_a_decimal_that_python_returns_is_rounded_to_its_type_or_refused() -> None:
+    function = PythonFunction("f", ("x",), DecimalType(30, 1), "x")
+    assert [str(function(value)) for value in (Decimal("2.25"), Decimal("-0.01"), 10**28)] == [
+        "2.3",
+        "0.0",
+        "10000000000000000000000000000.0",
+    ]
+    for value in (10**29, Decimal("NaN"), Decimal("Infinity")):
+        with pytest.raises(FunctionError, match="WRONG_RESULT"):
+            function(value)
 
 
 def test_what_the_python_raises_or_returns_wrongly_is_null_and_in_the_processing_log() -> None:
