@@ -379,6 +379,17 @@ class Log(Protocol):
         """
         ...
 
+    def prepare_transactions(self, name: str) -> None:
+        """Have the cluster ready for a first `publish_epoch`, which would wait for that: a second, on a new broker.
+
+        Args:
+            name: of who asks; nothing of that name is fenced.
+
+        Raises:
+            LogError: the log could not be reached.
+        """
+        ...
+
     def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
         """End all calls of `publish_epoch` that have asked whether their epoch is closed, and have not written yet.
 
