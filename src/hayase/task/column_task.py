@@ -72,6 +72,7 @@ class NodeContext:
         self.partition = int(context.task.rpartition("_")[2])
         self._name = name
         self._context = context
+        self.replaced_keys = context.replaced_keys.setdefault(name, set())
         self._inputs = inputs
         self._tables = tables
 

@@ -16,7 +16,7 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.task.plan import Form
 from hayase.task.schema_fields import SchemaFields
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
-from hayase.topology.operators import UserCode
+from hayase.topology.operators import ForeignKeyResolve, UserCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,12 @@ class CompiledSubtopology:
         """The form and its reason, for people."""
         in_columns = f", prefix in columns: {', '.join(self.prefix)}" if self.prefix else ""
         return f"{self.form}{in_columns} ({self.reason})"
+
+    @cached_property
+    def answers(self) -> frozenset[int]:
+        """Positions of the sources with the answers of foreign-key joins."""
+        answered = {node.parents[0] for node in self.processors if isinstance(node.operator, ForeignKeyResolve)}
+        return frozenset(place for place, source in enumerate(self.sources) if source.name in answered)
 
     @cached_property
     def timed(self) -> bool:

@@ -5,6 +5,9 @@ is kept; of several queues the one whose head has the smallest timestamp goes ne
 topology, then by partition. That is the same as sorting stably by the running maximum of each queue's timestamps: a
 record behind a larger timestamp has to wait for it, and is then at the head with a smaller one.
 
+Answers of foreign-key joins come before all else, those of the last join first. They are of epochs before, and an
+answer that finds its row changed is dropped: the row's next update would have to ask again even where it need not.
+
 An epoch need not be in memory as a whole: each queue is read a bit at a time. Of what has been read, that part is
 certain to come next which lies before the last record read of every queue that goes on: by running maximum of the
 timestamps, then by queue.
@@ -44,6 +47,7 @@ _RECORD_BYTES = 200
 """What a record costs in memory beside the bytes of its key and value, and its headers."""
 _SAMPLED = 16
 _EPOCH_BITS = 32
+_EARLY_MAX = 1 << 20
 
 
 class RecordSource(Protocol):
@@ -120,16 +124,20 @@ class InputBuffer:
         pieces: what is to be read.
         size: about how much memory a piece takes, in bytes.
         decode: makes a queue of consecutive pieces.
+        early: records come before those of queues with a lower number, whatever their timestamps; 0: by these.
     """
 
-    def __init__(self, pieces: Iterable[T], size: Callable[[T], int], decode: Callable[[list[T]], Queue]) -> None:
+    def __init__(
+        self, pieces: Iterable[T], size: Callable[[T], int], decode: Callable[[list[T]], Queue], early: int = 0
+    ) -> None:
         self._pieces: Iterator[object] = iter(pieces)
         self._size: Callable[[Any], int] = size
         self._decode: Callable[[list[Any]], Queue] = decode
         self._queue: Queue | None = None
         self._releases: Int64Array = np.empty(0, np.int64)
         self._taken = 0
-        self.release = np.iinfo(np.int64).min
+        self._early = early
+        self.release = np.iinfo(np.int64).min + (_EARLY_MAX - early if early else 0)
         """Largest timestamp read so far."""
         self.done = False
 
@@ -150,6 +158,8 @@ class InputBuffer:
             total += self._size(piece)
         self._queue, self._taken = (self._decode(pieces) if pieces else None), 0
         times = self._queue.timestamps_ms if self._queue is not None else np.empty(0, np.int64)
+        if self._early:
+            times = np.full(len(times), self.release)
         self._releases = np.maximum(np.maximum.accumulate(times), self.release) if len(times) else times
         if len(times):
             self.release = int(self._releases[-1])
@@ -256,7 +266,8 @@ def input_buffers(
     for position, source in enumerate(context.subtopology.sources):
         if source.edge is None:
             given_records = [given for name, given in topic_inputs if name == source.name]
-            buffers += [_topic_buffer(context, position, source, given, decode) for given in given_records]
+            early = position + 1 if position in context.subtopology.answers else 0
+            buffers += [_topic_buffer(context, position, source, given, decode, early) for given in given_records]
             continue
         origins = sorted((origin for edge, origin in edge_inputs if edge == source.edge), key=origin_order)
         for number, origin in enumerate(origins):
@@ -270,13 +281,13 @@ def input_buffers(
 
 
 def _topic_buffer(
-    context: TaskContext, position: int, source: CompiledSource, given: TopicInput, decode: Decode
+    context: TaskContext, position: int, source: CompiledSource, given: TopicInput, decode: Decode, early: int
 ) -> InputBuffer:
     def decoded(batches: list[RecordBatch]) -> Queue:
         raw = RecordBatch.of(batches[0].topic, batches[0].partition, batches)
         return decode(context, position, source, raw)
 
-    return InputBuffer(batches_of(given), record_bytes, decoded)
+    return InputBuffer(batches_of(given), record_bytes, decoded, early)
 
 
 def _edge_buffer(

@@ -178,6 +178,7 @@ class _Context(ColumnContext):
         self.input_count = self.position = 0
         self.partition = int(context.task.rpartition("_")[2])
         self.spill = None
+        self.replaced_keys: set[str] = set()
         self._run = run
         self._node = node
         self._position = position

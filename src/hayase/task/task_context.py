@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -56,6 +56,8 @@ class TaskContext:
     """Whether to call what is due by the wall clock; the test driver does only when its clock is moved."""
     after_chunk: Callable[[], None] = lambda: None
     """Called when a chunk of the input is processed: time to spill, perhaps."""
+    replaced_keys: dict[str, set[str]] = field(default_factory=dict)
+    """See `ColumnContext.replaced_keys`, by node."""
 
     @classmethod
     def make(

@@ -265,6 +265,7 @@ class NodeContext:
         self.wall_clock_ms = 0
         self.input_count = count
         self.spill = None
+        self.replaced_keys: set[str] = set()
         self.partition = 0
         self.position = position
         self._name = name

@@ -58,6 +58,24 @@ def _digesting(codec: ColumnCodec | None, value: Schema) -> ColumnCodec | None:
     return codec
 
 
+def _follows_replaced(keys: pl.Series, replaces: np.ndarray, replaced: set[str]) -> np.ndarray:
+    """Which updates follow one of the same key and epoch that replaced its foreign key; see the row form.
+
+    Args:
+        keys: of the updates.
+        replaces: which of them replace a foreign key.
+        replaced: keys with such an update before; those of this frame are added.
+    """
+    found = np.zeros(len(keys), np.bool_)
+    if not replaced and not replaces.any():
+        return found
+    for row, (key, is_replacing) in enumerate(zip(map(repr, keys.to_list()), replaces.tolist(), strict=True)):
+        found[row] = key in replaced
+        if is_replacing:
+            replaced.add(key)
+    return found
+
+
 class ForeignKeySubscribeColumns(ColumnNode):
     """ForeignKeySubscribe in column form.
 
@@ -88,8 +106,8 @@ class ForeignKeySubscribeColumns(ColumnNode):
         frame, new, old = both_sides(inputs[0], self._names, lambda rows: self._extracted(rows, ctx))
         asks, asked = new[KEY].is_not_null().to_numpy(), old[KEY].is_not_null().to_numpy()
         same = asks & asked & equal_keys(new[KEY], old[KEY])
+        there = ~(frame[NULL] & frame[OLD_NULL]).to_numpy()
         if self._operator.left:
-            there = ~(frame[NULL] & frame[OLD_NULL]).to_numpy()
             first = np.where(asked & ~same, int(Instruction.UNSUBSCRIBE), -1)
             second = np.where(there, int(Instruction.ANSWER_ALWAYS), -1)
         else:
@@ -97,8 +115,10 @@ class ForeignKeySubscribeColumns(ColumnNode):
             ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
             last = np.where(asks, int(Instruction.UNSUBSCRIBE), int(Instruction.UNSUBSCRIBE_AND_ANSWER))
             first = np.where(asked & ~same, last, -1)
-            again = np.where(asked & ~same, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
-            second = np.where(asks, again, -1)
+            replaced = _follows_replaced(frame[KEY], asked & ~same, ctx.replaced_keys)
+            always = (asked & ~same) | replaced
+            again = np.where(always, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
+            second = np.where(asks | (replaced & there & ~asked), again, -1)
         return self._sent(frame, new[KEY], old[KEY], (first, second), ctx)
 
     def _extracted(self, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:

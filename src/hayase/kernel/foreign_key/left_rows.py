@@ -24,6 +24,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
         self._partition = ctx.env.partition
+        self._replaced: set[str] = set()
 
     def process(self, record: Record) -> None:
         """Subscribe for the new row, and take the subscription of the old one back.
@@ -52,13 +53,24 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._send(record, new, Instruction.ANSWER_ALWAYS)
 
     def _inner(self, record: Record, new: object, old: object) -> None:
+        """An update without a new result is not answered, unless the result before may still be there.
+
+        An answer that says that a result is gone is dropped if its row changes again in the epoch: then the row's next
+        update has to be answered in any case.
+        """
         if new is None and record.value.new is not None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+        key = repr(record.key)
+        replaced = key in self._replaced
         if new is None and old is None:
+            if replaced:
+                self._send(record, None, Instruction.ANSWER_ALWAYS)
             return
         if old is None or self._same(new, old):
-            self._send(record, new, Instruction.ANSWER_IF_THERE)
-        elif new is None:
+            self._send(record, new, Instruction.ANSWER_ALWAYS if replaced else Instruction.ANSWER_IF_THERE)
+            return
+        self._replaced.add(key)
+        if new is None:
             self._send(record, old, Instruction.UNSUBSCRIBE_AND_ANSWER)
         else:  # what the old foreign key gave must go, even if the new one gives nothing
             self._send(record, old, Instruction.UNSUBSCRIBE)

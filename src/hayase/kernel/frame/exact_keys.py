@@ -21,6 +21,15 @@ def is_exact(dtype: pl.DataType) -> bool:
     return isinstance(dtype, _EXACT)
 
 
+def are_rows_by_key(dtype: pl.DataType) -> bool:
+    """Whether rows of a table with such keys can be found by comparing keys; as `is_exact`, with decimals and lists."""
+    if isinstance(dtype, pl.Struct):
+        return all(are_rows_by_key(instance(field.dtype)) for field in dtype.fields)
+    if isinstance(dtype, pl.List):
+        return are_rows_by_key(instance(dtype.inner))
+    return isinstance(dtype, pl.Decimal) or is_exact(dtype)
+
+
 def equal_keys(this: pl.Series, other: pl.Series) -> npt.NDArray[np.bool_]:
     """Where keys are equal, nulls in the fields of composite ones included."""
     if isinstance(this.dtype, pl.Struct):

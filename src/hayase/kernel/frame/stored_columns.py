@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from hayase.kernel.frame.exact_keys import are_rows_by_key
+from hayase.kernel.frame.expressions import struct_type
 from hayase.kernel.frame.key_columns import key_bytes
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -108,10 +110,15 @@ class StoredTable:
     def compile(
         cls, name: str, store: str, edge: EdgeSchema, ctx: CompileContext, *, old_values: bool, suppress: bool = False
     ) -> StoredTable | None:
-        """The table of a node; `None` if its store has no column form, or not that of what is to be stored."""
+        """The table of a node; `None` if its store has no column form, or not that of what is to be stored.
+
+        Nor if keys that are equal in columns, as both zeros are, may be two in the store.
+        """
         spec = ctx.stores[store]
         codec = StoreCodec.of(spec)
         if spec.versioned or codec is None or not codec.fits(edge) or edge.windowed:
+            return None
+        if not are_rows_by_key(struct_type(codec.key.schema)):
             return None
         return cls(store, codec, ctx.caching and spec.caching, old_values, suppress, name in ctx.read_tables)
 

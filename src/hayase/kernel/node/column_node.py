@@ -117,6 +117,8 @@ class ColumnContext(Protocol):
     """Number of the task's partition."""
     spill: ColumnSpill | None
     """Takes over what the node's cache holds back, if the epoch is processed in several chunks."""
+    replaced_keys: set[str]
+    """Of a ForeignKeySubscribe: the keys whose foreign key was replaced in the epoch, in chunks before as well."""
 
     def byte_store(self, name: str) -> ByteStore:
         """A store of this task, or a global table's store (read-only)."""

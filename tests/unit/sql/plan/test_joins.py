@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import struct
+
 import pytest
+from tests.ksqldb.epoch_driver import EpochDriver
 from tests.unit.sql.plan.sql_queries import run_script
 
 from hayase.sql.engine import SqlEngine
+from hayase.testing.topics import RawRecord
 
 STREAMS = """
     CREATE STREAM l (id INT KEY, v STRING) WITH (kafka_topic='l', value_format='JSON');
@@ -93,6 +98,28 @@ def test_a_stream_sees_the_row_that_a_table_has_now() -> None:
 def test_two_tables_are_joined_by_their_keys(kind: str, expected: list[tuple]) -> None:
     script = TABLES + f"CREATE TABLE result AS SELECT l.id, l.v, r.v FROM l {kind} r ON l.id = r.id;"
     assert _rows(script, [_on("L", 1, "a"), _on("R", 1, "x"), _on("L", 1, None)]) == expected
+
+
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+def test_both_zeros_are_two_keys_of_a_table_in_both_forms(kind: str) -> None:
+    primary = "PRIMARY KEY" if kind == "TABLE" else "KEY"
+    engine = SqlEngine()
+    engine.script(f"""
+        CREATE {kind} l (id DOUBLE {primary}, v STRING) WITH (kafka_topic='l', value_format='JSON');
+        CREATE TABLE r (id DOUBLE PRIMARY KEY, v STRING) WITH (kafka_topic='r', value_format='JSON');
+        CREATE {kind} result AS SELECT l.id, l.v, r.v FROM l LEFT JOIN r ON l.id = r.id;
+    """)
+    (query,) = engine.queries.values()
+    plus, minus = (struct.pack(">d", zero) for zero in (0.0, -0.0))
+    right_rows = [RawRecord("r", zero, b'{"V":"%s"}' % name, 0) for zero, name in ((plus, b"plus"), (minus, b"minus"))]
+    left_rows = [RawRecord("l", zero, b'{"V":"x"}', 1) for zero in (plus, minus, plus)]
+    for form in ("rows", "auto"):
+        driver = EpochDriver(query.topology, {"processing.form": form, "statestore.cache.max.bytes": 0})
+        with driver:
+            driver.pipe_epoch(right_rows)
+            driver.pipe_epoch(left_rows)
+            values = [json.loads(record.value or b"{}") for record in driver.output_queue("RESULT")]
+            assert [value["R_V"] for value in values] == ["plus", "minus", "plus"], form
 
 
 @pytest.mark.long
