@@ -92,6 +92,8 @@ def run(
             reports = run_runtime_to_end(runtime.run_to_end, runtime, stop)
             for name, report in reports.items():
                 typer.echo(f"{name}: {run_text(report)}")
+            if stop.asked:
+                typer.echo("stopped before the end; the next run goes on from there")
             return
         runtime.start()
         shown: dict[str, str] = {}

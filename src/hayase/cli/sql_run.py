@@ -96,6 +96,8 @@ def run_script(
             if to_end:
                 for name, report in run_runtime_to_end(program.run_to_end, runtime, stop).items():
                     typer.echo(f"{name}: {run_text(report)}")
+                if stop.asked:
+                    typer.echo("stopped before the end; the next run goes on from there")
                 return
             program.start()
             shown: set[str] = set()

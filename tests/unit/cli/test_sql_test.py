@@ -138,9 +138,12 @@ def test_a_directive_in_a_text_or_a_comment_is_none(tests: Folder) -> None:
 @pytest.mark.parametrize(
     ("directives", "problem"),
     [
-        ("--@expected.eror: KsqlException", "--@expected.eror is unknown"),
-        ("--@ expected", "--@expected is unknown"),
-        ("--@: x", "--@ is unknown"),
+        ("--@expected.eror: KsqlException", "--@expected.eror: KsqlException is no directive"),
+        ("--@ expected", "--@ expected is no directive"),
+        ("--@: x", "--@: x is no directive"),
+        ("-- @expected.error: KsqlException", "-- @expected.error: KsqlException is no directive; there are --@test"),
+        ("--@expected-error: KsqlException", "--@expected-error: KsqlException is no directive"),
+        ("--@expected.message:", "--@expected.message says nothing"),
         ("--@expected.error: KsqlExcepton", "did you mean KsqlException?"),
         ("--@expected.error: com.example.StatmentError", "did you mean StatementError?"),
         ("--@expected.error:", "nothing is no class of errors"),
@@ -215,7 +218,7 @@ def test_a_filter_selects_by_name(tests: Folder) -> None:
 def test_mistakes_in_files_are_named(tests: Folder) -> None:
     assert "there is no .sql file in it" in tests.run(code=1)
     tests.write("t.sql", "SELECT 1;\n--@expected.result: 3\n")
-    assert "t.sql, line 2: --@expected.result is unknown" in tests.run(code=1)
+    assert "t.sql, line 2: --@expected.result: 3 is no directive" in tests.run(code=1)
     tests.write("t.sql", "CREATE STREAM s (a INT b) WITH (x=1);")
     assert "line 1:24: Syntax Error" in tests.run(code=1)
 
@@ -335,3 +338,38 @@ def test_an_assert_of_another_kind_or_an_unknown_name_says_what_there_is(tests: 
     assert "Expected type does not match actual for source HEAVY. Expected: TABLE, Actual: STREAM" in out
     assert "HEAVI does not exist." in out
     assert "Did you mean HEAVY?" in out
+
+
+def test_a_field_that_a_struct_has_not_is_refused_in_values_that_are_inserted_or_expected(tests: Folder) -> None:
+    stream = (
+        "CREATE STREAM s (id INT KEY, c ARRAY<STRUCT<name STRING, vat INT>>) "
+        "WITH (kafka_topic='s', value_format='JSON');\n"
+    )
+    tests.write(
+        "t.sql",
+        f"--@test: insert\n{stream}INSERT INTO s VALUES (1, ARRAY[STRUCT(nmae := 'x', vat := 1)]);\n"
+        f"--@test: assert\n{stream}INSERT INTO s VALUES (1, ARRAY[STRUCT(name := 'x')]);\n"
+        "ASSERT VALUES s (c) VALUES (ARRAY[STRUCT(nmae := 'x')]);\n",
+    )
+    out = tests.run(code=1)
+    assert out.count("there is no field `NMAE`; the fields are `NAME`, `VAT`") == 2
+    assert out.endswith("0 passed, 2 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("ksql.udfs.python.enabled=yes", "allowed are true and false"),
+        ("auto.offset.reset=earlest", "auto.offset.reset is 'earlest'"),
+        ("ksql.nope=1", "there is no setting 'ksql.nope'"),
+    ],
+)
+def test_settings_of_the_command_are_checked(tests: Folder, setting: str, problem: str) -> None:
+    tests.write("t.sql", STREAMS)
+    assert problem in tests.run(str(tests.folder), "-c", setting, code=1)
+
+
+def test_a_file_of_functions_that_declares_none_is_refused(tests: Folder) -> None:
+    tests.write("functions.py", "def doubled(x):\n    return 2 * x\n")
+    tests.write("t.sql", STREAMS)
+    assert "declares no function" in tests.run("t.sql", "--functions", "functions.py", code=1)

@@ -28,7 +28,9 @@ from hayase.sql.grammar.tokens import comments_and_others
 from hayase.testing.sql.expected_errors import check_class, unexpected
 from hayase.testing.sql.script import SqlScript
 
-_DIRECTIVE = re.compile(r"--@\s*([A-Za-z.]*)\s*:?\s*(.*?)\s*")
+_DIRECTIVE = re.compile(r"--\s*@\s*([A-Za-z._-]*)\s*:?\s*(.*?)\s*")
+_MEANT = re.compile(r"--\s*@\s*(test|expected)")
+"""How a directive begins, and what only differs from one by spaces."""
 _KNOWN = ("test", "expected.error", "expected.message")
 
 
@@ -107,16 +109,18 @@ def tests_of(file: Path) -> Iterator[SqlTest]:
 
 def _directives(file: Path, text: str) -> Iterator[Directive]:
     for start, token in comments_and_others(text):
-        found = _DIRECTIVE.fullmatch(token) if token.startswith("--@") else None
+        found = _DIRECTIVE.fullmatch(token) if token.startswith("--@") or _MEANT.match(token) else None
         if found is None:
             continue
         name, argument = found.groups()
-        if name not in _KNOWN:
+        at = f"{file}, line {_line(text, start)}"
+        if name not in _KNOWN or not token.startswith(f"--@{name}"):
             known = ", ".join(f"--@{each}" for each in _KNOWN)
-            at = f"{file}, line {_line(text, start)}"
-            raise ConfigError("UNKNOWN_DIRECTIVE", f"{at}: --@{name} is unknown; known: {known}")
+            raise ConfigError("UNKNOWN_DIRECTIVE", f"{at}: {token.strip():.60} is no directive; there are {known}")
+        if not argument and name != "expected.error":
+            raise ConfigError("DIRECTIVE_WITHOUT_TEXT", f"{at}: --@{name} says nothing; write --@{name}: and its text")
         if name == "expected.error":
-            check_class(argument, f"{file}, line {_line(text, start)}")
+            check_class(argument, at)
         yield Directive(start, name, argument)
 
 

@@ -27,7 +27,7 @@ from hayase.sql.grammar.parser import ParsedStatement, iterate_script
 from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import is_on
+from hayase.sql.settings import check_configuration, is_on
 from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
@@ -53,6 +53,9 @@ class SqlScript:
         functions: all functions; by default those of ksqlDB.
         folder: where relative paths of RUN SCRIPT begin.
 
+    Raises:
+        ConfigError: a setting is unknown or refused, or its value not allowed.
+
     Attributes:
         location: where the last statement begins, or a syntax error is, in the text that `run` was given; not in a
             file of RUN SCRIPT. `None`: there was none.
@@ -74,6 +77,7 @@ class SqlScript:
         functions: FunctionRegistry | None = None,
         folder: Path | None = None,
     ) -> None:
+        check_configuration(settings or {})
         self.registry = EmbeddedSchemaRegistry()
         self._topics = MemoryTopics()
         self.engine = SqlEngine(settings, functions, self.registry, self._topics)
