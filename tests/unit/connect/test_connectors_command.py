@@ -104,7 +104,7 @@ def test_the_command_connect_runs_connectors_until_it_is_told_to_stop(tmp_path: 
         assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
 
 
 def test_a_worker_in_the_background_of_a_script_ignores_ctrl_c_and_ends_cleanly_at_sigterm(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_worker_in_the_background_of_a_script_ignores_ctrl_c_and_ends_cleanly_
 def test_a_worker_whose_terminal_is_closed_ends_cleanly(tmp_path: Path) -> None:
     with running_worker(tmp_path / "log") as process:
         process.send_signal(signal.SIGHUP)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
 
 
 @contextlib.contextmanager
