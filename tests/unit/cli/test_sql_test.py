@@ -373,3 +373,16 @@ def test_a_file_of_functions_that_declares_none_is_refused(tests: Folder) -> Non
     tests.write("functions.py", "def doubled(x):\n    return 2 * x\n")
     tests.write("t.sql", STREAMS)
     assert "declares no function" in tests.run("t.sql", "--functions", "functions.py", code=1)
+
+
+def test_an_assert_that_does_not_hold_shows_what_failed(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        "CREATE STREAM s (id INT KEY, a INT, b INT) WITH (kafka_topic='s', value_format='JSON');\n"
+        "CREATE STREAM r AS SELECT id, a / b AS q FROM s;\nINSERT INTO s VALUES (1, 1, 0);\n"
+        "ASSERT VALUES r (id, q) VALUES (1, 1);",
+    )
+    out = tests.run(code=1)
+    assert "Actual: {'ID': 1, 'Q': None}" in out
+    assert "The processing log has:" in out
+    assert "Error computing expression" in out or "by zero" in out

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from hayase.sql.ast.statements import SourceKind
 from hayase.sql.catalog.catalog import kind_text
@@ -23,6 +24,19 @@ def check_replaceable(name: str, kind: SourceKind, existing: DataSource | None, 
         raise StatementError(
             "CANNOT_REPLACE", f"Cannot add {text} '{name}': CREATE OR REPLACE is not supported on source {text}s."
         )
+
+
+@contextmanager
+def replacing(name: str) -> Iterator[None]:
+    """The error of a source that cannot be replaced says what to do instead."""
+    try:
+        yield
+    except StatementError as error:
+        if error.condition != "CANNOT_REPLACE":
+            raise
+        raise StatementError(
+            error.condition, f"{error.message}\nGive the new one another name, or DROP {quoted_name(name)} first."
+        ) from error
 
 
 def check_upgrade(old: DataSource, new: DataSource) -> None:

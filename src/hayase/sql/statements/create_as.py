@@ -7,7 +7,7 @@ from hayase.sql.analysis.formats import checked_formats, sink_formats
 from hayase.sql.analysis.query import QueryPlan, analyze_query
 from hayase.sql.analysis.steps import Step, sources_of
 from hayase.sql.analysis.timestamps import check_timestamp_column
-from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
+from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade, replacing
 from hayase.sql.analysis.with_properties import (
     CREATE_AS_PROPERTIES,
     KAFKA_TOPIC,
@@ -58,11 +58,13 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
         query_id, QueryKind.CREATE_AS, source.name, topology, topics, source.topic, execution.text, plan.root
     )
     if existing is not None:
-        check_upgrade(existing, source)
         before = execution.queries.get(query_id)
-        if before is not None:
-            _check_same_sources(before.plan, plan.root, statement.name)
-            check_query_upgrade(query_id, shapes_of(before.plan), shapes_of(query.plan))
+        with replacing(statement.name):
+            if before is not None:
+                _check_same_sources(before.plan, plan.root, statement.name)
+            check_upgrade(existing, source)
+            if before is not None:
+                check_query_upgrade(query_id, shapes_of(before.plan), shapes_of(query.plan))
     execution.catalog.put(source)
     execution.add_query(query, reads, own_sink=True)
     _create_topic(source.topic, properties, plan, execution)
@@ -81,7 +83,7 @@ def _check_same_sources(before: Step, after: Step, name: str) -> None:
         raise StatementError(
             "CANNOT_REPLACE",
             f"Cannot upgrade data source '{name}': its query reads {', '.join(old)}, and would read {', '.join(new)} "
-            "with the state of before. DROP it first, or give the result another name",
+            "with the state of before.",
         )
 
 

@@ -6,7 +6,7 @@ from hayase.sql.analysis.declared_columns import DeclaredColumns, declared_colum
 from hayase.sql.analysis.formats import checked_formats, source_formats
 from hayase.sql.analysis.steps import ReadSource, Rows
 from hayase.sql.analysis.timestamps import check_timestamp_column
-from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
+from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade, replacing
 from hayase.sql.analysis.with_properties import (
     CREATE_PROPERTIES,
     KAFKA_TOPIC,
@@ -46,7 +46,8 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
         check_replaceable(statement.name, statement.kind, existing, is_source=statement.is_source)
     source = _source(statement, properties, execution)
     if existing is not None:
-        check_upgrade(existing, source)
+        with replacing(statement.name):
+            check_upgrade(existing, source)
     replicas = properties.number(REPLICAS)
     topic = existing_or_new(execution.topics, source.topic, properties.number(PARTITIONS), replicas, kind.lower())
     if topic is not None:

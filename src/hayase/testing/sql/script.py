@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import deque
@@ -32,12 +33,13 @@ from hayase.sql.statements.processing_log import processing_log_stream, processi
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.driver import TopologyTestDriver
-from hayase.testing.sql.asserts import check_null_values, check_source, check_values
+from hayase.testing.sql.asserts import SqlAssertionError, check_null_values, check_source, check_values
 from hayase.testing.topics import RawRecord
 
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]")
 _SCRIPTS_DEPTH_MAX = 20
+_FAILURES_SHOWN = 3
 _ROUNDS_MAX = 300
 """Records that go round a circle of queries, made of one record that was written."""
 
@@ -130,7 +132,19 @@ class SqlScript:
             self.location = location
 
     def execute(self, parsed: ParsedStatement) -> None:
-        """Execute one statement; raises as `run`."""
+        """Execute one statement; raises as `run`. An ASSERT that does not hold shows what the processing log has."""
+        try:
+            self._execute(parsed)
+        except SqlAssertionError as error:
+            failures = [_failure(record) for record in self.records(processing_log_topic(self.engine.settings))]
+            if failures:
+                shown = "\n".join(failures[-_FAILURES_SHOWN:])
+                raise SqlAssertionError(
+                    error.condition, f"{error.message}\nThe processing log has:\n{shown}", **error.context
+                ) from error
+            raise
+
+    def _execute(self, parsed: ParsedStatement) -> None:
         match parsed.statement:
             case AssertValues() as statement:
                 check_values(statement, self.engine, self.registry, self._next(statement.source))
@@ -238,6 +252,13 @@ class SqlScript:
             return None
         self._read[source.topic] = position + 1
         return records[position]
+
+
+def _failure(record: RawRecord) -> str:
+    """The text of an entry of the processing log."""
+    entry = json.loads(record.value or b"{}")
+    details = [each for each in entry.get("message", {}).values() if isinstance(each, dict)]
+    return f"{entry.get('logger')}: {'; '.join(str(each.get('errorMessage')) for each in details)}"
 
 
 def _without_end(topic: str) -> StatementError:
