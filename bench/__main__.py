@@ -21,6 +21,7 @@ from bench import (
     rivals,
     runtime,
     server,
+    sink,
     statements,
 )
 from bench.estimate import Estimate, minutes
@@ -60,6 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _server(parsed, console)
     if parsed.command == "cdc":
         return _cdc(parsed, console)
+    if parsed.command == "sink":
+        return _sink(parsed, console)
     if parsed.command == "peers":
         return _peers(parsed, console)
     if parsed.command == "latency":
@@ -158,6 +161,12 @@ def _cdc(parsed: argparse.Namespace, console: Console) -> int:
     return _measured(lambda: cdc.run(options, console), parsed.json, console)
 
 
+def _sink(parsed: argparse.Namespace, console: Console) -> int:
+    sides = connect_sides.SIDES if parsed.side == "both" else (parsed.side,)
+    options = sink.Options(sides, parsed.rows, schemas=not parsed.plain)
+    return _measured(lambda: sink.run(options, console), parsed.json, console)
+
+
 def _peers(parsed: argparse.Namespace, console: Console) -> int:
     options = Options(
         scenarios=[SCENARIOS[name] for name in rivals.SCENARIOS],
@@ -253,6 +262,7 @@ def _parser() -> argparse.ArgumentParser:
     slow.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
     slow.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
     _add_cdc(commands)
+    _add_sink(commands)
     others = commands.add_parser("peers", help="other stream processors for Python beside us, at least once")
     others.add_argument(
         "systems",
@@ -292,6 +302,14 @@ def _add_cdc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     capture.add_argument("--seconds", type=float, default=30.0, help="of the latency's part (default 30)")
     capture.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
     capture.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
+
+
+def _add_sink(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    writes = commands.add_parser("sink", help="a topic into PostgreSQL, beside Kafka Connect with Debezium's JDBC sink")
+    writes.add_argument("--rows", type=_positive, default=1_000_000, help="records of each topic (default 1,000,000)")
+    writes.add_argument("--plain", action="store_true", help="JSON without schemas, which only Hayase's sink can write")
+    writes.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
+    writes.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
 
 
 def _add_runtime(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

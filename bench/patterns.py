@@ -141,6 +141,12 @@ class _Place:
         self.log: Log = open_log(
             LogConfig("kafka", bootstrap) if bootstrap else LogConfig("embedded", str(folder / "log"))
         )
+        self._writer = self.log.writer()  # one, as a client has it: making one on Kafka costs more than a write
+
+    def close(self) -> None:
+        """Close the log."""
+        self._writer.close()
+        self.log.close()
 
     def settings(self, application_id: str, **more: object) -> dict[str, object]:
         """Of an application."""
@@ -149,23 +155,21 @@ class _Place:
 
     def write(self, target: CommandTarget[Any], commands: Iterator[tuple[str, object]]) -> None:
         """Commands of clients that wait for no reply."""
-        writer, number, now_ms = self.log.writer(), 0, time.time_ns() // 1_000_000
+        number, now_ms = 0, time.time_ns() // 1_000_000
         made = []
         for key, command in commands:
             made.append(target.command(key, command))
             if len(made) == _BATCH:
-                number = self._append(writer, made, number, now_ms)
+                number = self._append(made, number, now_ms)
                 made = []
-        self._append(writer, made, number, now_ms)
-        writer.close()
+        self._append(made, number, now_ms)
 
-    @staticmethod
-    def _append(writer: Any, made: list[Any], number: int, now_ms: int) -> int:
+    def _append(self, made: list[Any], number: int, now_ms: int) -> int:
         if made:
             headers = [command_headers(each, f"c{number + n}", "/bench", now_ms, {}) for n, each in enumerate(made)]
             keys = [each.aggregate_id.encode() for each in made]
             values = [each.data for each in made]
-            writer.append([OutputBatch(made[0].topic, keys, values, [now_ms] * len(made), None, headers)])
+            self._writer.append([OutputBatch(made[0].topic, keys, values, [now_ms] * len(made), None, headers)])
         return number + len(made)
 
 
@@ -175,7 +179,7 @@ def _place(kind: str) -> Iterator[_Place]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hayase-bench-")))
         bootstrap = stack.enter_context(KafkaBroker(jvm_options=())).bootstrap_servers if kind == "kafka" else ""
         place = _Place(kind, folder, bootstrap)
-        stack.callback(place.log.close)
+        stack.callback(place.close)
         yield place
 
 
@@ -300,6 +304,7 @@ def _sagas(place: _Place, options: Options) -> Iterator[Figure]:
         yield Figure("sagas of four steps", place.kind, options.sagas / took_s, "sagas/s", "2,000")
         took_ms = _saga_times(place, saga, ended, options)
     finally:
+        ended.close()
         app.close()
     name = f"saga at {_SAGAS_A_SECOND}/s"
     yield Figure(f"{name}, p50", place.kind, statistics.median(took_ms), "ms")
@@ -338,24 +343,25 @@ class _Ended:
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log = log
+        self._reader = log.reader()
         self._positions = {TopicPartition(topic, number): 0 for number in range(PARTITIONS)}
         self.started = 0
         self.completed: list[str] = []
 
     def look(self) -> None:
         """Read what has come since."""
-        reader = self._log.reader()
-        try:
-            for partition, end in self._log.end_offsets(list(self._positions)).items():
-                start, self._positions[partition] = self._positions[partition], end
-                for batch in reader.fetch(partition, start, end) if end > start else ():
-                    for key, headers in zip(batch.keys, batch.headers or (), strict=True):
-                        kind = dict(headers)["ce_type"]
-                        self.started += kind == b"Started"
-                        if kind == b"Completed":
-                            self.completed.append((key or b"").decode())
-        finally:
-            reader.close()
+        for partition, end in self._log.end_offsets(list(self._positions)).items():
+            start, self._positions[partition] = self._positions[partition], end
+            for batch in self._reader.fetch(partition, start, end) if end > start else ():
+                for key, headers in zip(batch.keys, batch.headers or (), strict=True):
+                    kind = dict(headers)["ce_type"]
+                    self.started += kind == b"Started"
+                    if kind == b"Completed":
+                        self.completed.append((key or b"").decode())
+
+    def close(self) -> None:
+        """Close what reads."""
+        self._reader.close()
 
 
 def _memory_of_application(place: _Place, options: Options) -> Iterator[Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ _IDLE_S = 10.0
 _SETTLE_S = 3.0
 _LOOK_S = 0.25
 _QUIET_S = 3.0
+_SCANS = 5
 _TOPIC = "orders"
 _STREAM = (
     f"CREATE STREAM orders (id INT KEY, cents INT, sent BIGINT) "
@@ -88,7 +90,10 @@ class Measured:
         order_to_push_p50_ms: from the order to each listener.
         push_cores: cores that the processes of the server take meanwhile.
         scanned_rows_per_s: of a scan of the whole table, one client.
+        scan_mb: how much more memory all processes have at most while it runs.
+        decoded_rows_per_cpu_s: of a scan that finds nothing, by the CPU time of the server's processes.
         idle_cpu: cores that all processes take while nothing comes.
+        idle_pss_mb: memory of all processes then.
         peak_pss_mb: the most memory that all processes had.
         restart_ddl_s: from the command to the answer of a CREATE STREAM, at a second start.
         restart_s: to all queries RUNNING.
@@ -110,7 +115,10 @@ class Measured:
     order_to_push_p50_ms: float = 0.0
     push_cores: float = 0.0
     scanned_rows_per_s: float = 0.0
+    scan_mb: float = 0.0
+    decoded_rows_per_cpu_s: float = 0.0
     idle_cpu: float = 0.0
+    idle_pss_mb: float = 0.0
     peak_pss_mb: float = 0.0
     restart_ddl_s: float = 0.0
     restart_s: float = 0.0
@@ -132,10 +140,12 @@ def run(options: Options, console: Console) -> str:
             _start_queries(client, server, options, measured)
             _look_up(server, options, measured)
             _push(client, server, options, measured)
-            _scan(client, measured)
+            _scan(client, server, options, measured)
+            _wait_until_idle(server)
             before_s = server.group.cpu_s()
             time.sleep(_IDLE_S)
             measured.idle_cpu = (server.group.cpu_s() - before_s) / _IDLE_S
+            measured.idle_pss_mb = server.group.sample_memory()
             measured.peak_pss_mb = server.peak_pss_mb
         with server.running() as client:
             client.execute(_AGAIN)
@@ -221,9 +231,20 @@ def _push(client: SqlClient, server: ServerProcess, options: Options, measured: 
     measured.order_to_push_p50_ms = float(np.percentile(latencies_ms(seen, lambda sent_us: sent_us / 1e6), 50))
 
 
-def _scan(client: SqlClient, measured: Measured) -> None:
+def _scan(client: SqlClient, server: ServerProcess, options: Options, measured: Measured) -> None:
+    """Scans once all is quiet: one for its speed, one for its memory, a few for their CPU time."""
+    _wait_until_idle(server)
     begin_s = time.monotonic()
     measured.scanned_rows_per_s = _rows_of(client, "SELECT * FROM counts;") / (time.monotonic() - begin_s)
+    before_mb = server.group.sample_memory()
+    with ThreadPoolExecutor(1) as pool:
+        scan = pool.submit(_rows_of, client, "SELECT * FROM counts;")
+        while not scan.done():
+            measured.scan_mb = max(measured.scan_mb, server.group.sample_memory() - before_mb)
+    before_s = server.group.cpu_s()
+    for _ in range(_SCANS):
+        _rows_of(client, "SELECT id FROM counts WHERE cents < 0;")
+    measured.decoded_rows_per_cpu_s = _SCANS * options.keys / (server.group.cpu_s() - before_s)
 
 
 def _all_running(client: SqlClient) -> bool:

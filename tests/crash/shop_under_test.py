@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
 from tests.crash.app_under_test import Spec, main
+from tests.examples.shop_services import answers_through_topics
 
 from hayase import Topology
 from hayase.cli.load import load_file
@@ -22,11 +24,12 @@ def services() -> dict[str, ModuleType]:
     return {name: load_file(FOLDER / f"{name}.py") for name in ("orders", "stock", "payments", "shipping")}
 
 
-def build(_: Spec) -> Topology:
-    """All aggregates, and the saga."""
+def build(spec: Spec) -> Topology:
+    """All aggregates, and the saga; `through`: it reads their answers from their topics."""
     found = services()
     others = found["stock"].stock, found["payments"].payment, found["shipping"].parcel, found["orders"].checkout
-    topology: Topology = found["orders"].order.topology(*others)
+    with answers_through_topics() if spec.through else nullcontext():
+        topology: Topology = found["orders"].order.topology(*others)
     return topology
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Failpoint, Scene, Started, wait_for
+from tests.crash.scene import PATIENCE, Failpoint, Scene, Started, wait_for
 from tests.crash.test_kills import PLANNER, WORKER
 from tests.examples.shop_services import wished
 from tests.unit.patterns.shop_model import ORDER, PARTS, STOCK, expect_model
@@ -21,7 +21,7 @@ from hayase.log.protocol import OutputBatch
 from hayase.patterns import EventSourced, PatternsApp
 from hayase.patterns.command_reading import command_headers
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800 * PATIENCE)]
 Tell = Callable[[Scene, object], None]
 
 ORDERS, PARTITIONS = 12, 2
@@ -39,6 +39,7 @@ class Shop:
 
     def __init__(self, make_scene: MakeScene, log_kind: str, seed: int) -> None:
         self.scene = make_scene(log_kind, seed, MODULE, **{"commit.interval.ms": 0})
+        self.scene.through = seed % 2 == 0  # in half of the runs as if each service were an application
         there = {topic for part in PARTS for topic in part.topics} & {*self.scene.log.topics()}
         for topic in there:  # of an earlier test on the same broker
             self.scene.log.delete_topic(topic)
@@ -86,7 +87,7 @@ class Shop:
             self._facts.read()
             return ledger.settled(ORDERS)
 
-        wait_for(settled, 600, f"orders; they are {dict(ledger.states())}")
+        wait_for(settled, 600 * PATIENCE, f"orders; they are {dict(ledger.states())}")
         self.scene.stop_file.touch()
         assert started.wait() == 0, started.said()
         self._facts.read()

@@ -17,7 +17,10 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "migration_page.py"))
 ROWS = [row for _, rows in SCRIPT["groups"]() for row in rows]
 WHOLE = ("StreamsBuilder", "KStream", "KTable", "Topology", "Processor", "ProcessorContext")
 """Classes of which every public method is in the table."""
-OWN = {"Topology": {"by_name", "changed", "children", "global_table_ids", "subtopologies"}}
+OWN = {
+    "StreamsBuilder": {"complete_at_build"},
+    "Topology": {"by_name", "changed", "children", "global_table_ids", "subtopologies"},
+}
 """What is public for Hayase's own use."""
 
 

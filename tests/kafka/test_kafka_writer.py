@@ -73,7 +73,7 @@ def die(self, call):
 BundleProducer._until_done = die
 writer = KafkaLog(LogConfig("kafka", servers)).writer()
 outputs = [OutputBatch(topic, [b"k"], [b"v"], [1])]
-writer.publish_epoch(application, bundle, Marker("L", 1, "d"), outputs, place=int(place))
+writer.publish_epoch(application, bundle, Marker("L", 1, "d"), outputs, plan_position=int(place))
 """
 
 
@@ -245,7 +245,7 @@ def test_a_bundle_does_not_wait_for_the_open_transaction_of_one_at_another_place
     killed = subprocess.run([*command, broker.bootstrap_servers, application, topic], check=False)
     assert killed.returncode == -signal.SIGKILL
     quick = KafkaWriter(LogConfig("kafka", broker.bootstrap_servers), timeout_s=20.0)
-    assert quick.publish_epoch(application, mine, _marker(1), [_batch(topic, b"x")], place=2)
+    assert quick.publish_epoch(application, mine, _marker(1), [_batch(topic, b"x")], plan_position=2)
     quick.close()
 
 

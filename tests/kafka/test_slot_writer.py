@@ -206,12 +206,12 @@ def test_all_bundles_of_an_application_that_comes_to_a_runtime_go_on_behind_what
     own = runtime.log.writer()
     for bundle, position in bundles.items():
         batch = OutputBatch(runtime.topic, [bundle.encode()], [b"v"], [1])
-        assert own.publish_epoch(app, bundle, Marker("L", position, "d"), [batch], place=position)
+        assert own.publish_epoch(app, bundle, Marker("L", position, "d"), [batch], plan_position=position)
     topology = PlacedTopology("L", dict.fromkeys(bundles, 0), bundles, runtime.config)
     runtime.places.place({app: topology}, [app])
     assert runtime.log.markers(app) == {bundle: Marker("L", position, "d") for bundle, position in bundles.items()}
     with pytest.raises(LogError) as raised:
-        own.publish_epoch(app, "0-3", Marker("L", 4, "d"), [batch], place=3)
+        own.publish_epoch(app, "0-3", Marker("L", 4, "d"), [batch], plan_position=3)
     assert raised.value.condition == "STATE_MOVED"
     own.close()
 
@@ -232,12 +232,12 @@ def test_a_writer_with_an_id_of_the_bundle_gives_up_until_the_bundle_is_given_ba
     step, own = runtime.step(a, 0), runtime.log.writer()
     assert runtime.writer().publish([step]) == [True]
     with pytest.raises(LogError) as raised:
-        own.publish_epoch(a, "0-0", Marker("L", 1, "d"), step.batches, place=0)
+        own.publish_epoch(a, "0-0", Marker("L", 1, "d"), step.batches, plan_position=0)
     assert raised.value.condition == "STATE_MOVED"
     runtime.give_back(a)
     assert runtime.ids.owner(a) is None
-    assert not own.publish_epoch(a, "0-0", Marker("L", 0, "d"), step.batches, place=0)
-    assert own.publish_epoch(a, "0-0", Marker("L", 1, "d"), step.batches, place=0)
+    assert not own.publish_epoch(a, "0-0", Marker("L", 0, "d"), step.batches, plan_position=0)
+    assert own.publish_epoch(a, "0-0", Marker("L", 1, "d"), step.batches, plan_position=0)
     with pytest.raises(LogError) as raised:
         runtime.writer().publish([runtime.step(a, 2)])
     assert raised.value.condition == "STATE_MOVED"
@@ -249,7 +249,7 @@ def test_a_bundle_that_wrote_with_its_own_id_goes_on_behind_that_in_a_slot(runti
     a, _ = runtime.apps
     runtime.give_back(a)
     own, step = runtime.log.writer(), runtime.step(a, 0)
-    assert own.publish_epoch(a, "0-0", Marker("L", 5, "d"), step.batches, place=0)
+    assert own.publish_epoch(a, "0-0", Marker("L", 5, "d"), step.batches, plan_position=0)
     runtime.places = runtime.begin()
     runtime.place()
     assert runtime.log.markers(a) == {"0-0": Marker("L", 5, "d")}

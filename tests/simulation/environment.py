@@ -148,9 +148,7 @@ def simulated(
     ]
     if clients is not None:
         patches += [
-            mock.patch.object(kafka_clients, "ReferableProducer", clients.producer),
-            mock.patch.object(kafka_clients, "ReferableConsumer", clients.consumer),
-            mock.patch.object(kafka_clients, "AdminClient", clients.admin),
+            clients.in_place(),
             mock.patch("hayase.log.kafka.group_member.time", clock),
             mock.patch.object(kafka_clients, "why_unanswered", unexplained),
             mock.patch("hayase.log.kafka.cursor.why_unanswered", unexplained),

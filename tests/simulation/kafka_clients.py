@@ -5,29 +5,51 @@ Every request is two steps, so that others go first, processes crash and answers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message
 from confluent_kafka.admin import ConfigSource
 from tests.simulation.kafka_broker import Broker, refused
 
+from hayase.log.kafka import clients as kafka_clients
 from hayase.serde.murmur2 import partition_for_key
 
 _LATEST, _EARLIEST = -1, -2
 _CHUNK = 3
 
 
+def _of_the_model(client: Any) -> Any:
+    assert isinstance(client, ModelProducer | ModelConsumer | ModelAdmin), f"{client} is a real client"
+    return client
+
+
 class Clients:
-    """Makes clients of one cluster; put in the place of the classes of confluent_kafka."""
+    """Makes clients of one cluster, in the place of those of confluent_kafka."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.answer_lost = 0.0
         """Chance that the answer to the end of a transaction does not arrive."""
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the product's Kafka code opens these clients, and a test in which it opens a real one fails."""
+        replaced = {
+            "ReferableProducer": self.producer,
+            "ReferableConsumer": self.consumer,
+            "AdminClient": self.admin,
+            "never_freed_in_children": _of_the_model,  # which gets each client that is opened
+        }
+        with ExitStack() as stack:
+            for name, made in replaced.items():
+                stack.enter_context(mock.patch.object(kafka_clients, name, made))
+            yield
 
     def producer(self, settings: Mapping[str, Any], logger: object = None) -> ModelProducer:
         return ModelProducer(self, settings)

@@ -95,14 +95,7 @@ class Step(NamedTuple):
 @contextlib.contextmanager
 def over(clients: Clients) -> Iterator[None]:
     """Inside, the product's Kafka code uses the model of the brokers."""
-    with contextlib.ExitStack() as stack:
-        for name, made in (
-            ("ReferableProducer", clients.producer),
-            ("ReferableConsumer", clients.consumer),
-            ("AdminClient", clients.admin),
-        ):
-            stack.enter_context(mock.patch.object(kafka_clients, name, made))
-        stack.enter_context(mock.patch.object(kafka_clients, "why_unanswered", lambda _, error: error))
+    with clients.in_place(), mock.patch.object(kafka_clients, "why_unanswered", lambda _, error: error):
         yield
 
 
@@ -217,7 +210,7 @@ class OwnIds:
         try:
             batches = step.batches(self._in_between)
             topology, bundle = step.bundle
-            self._writer.publish_epoch(topology, bundle, step.marker, batches, place=position(bundle))
+            self._writer.publish_epoch(topology, bundle, step.marker, batches, plan_position=position(bundle))
         except HayaseError as error:
             return _said(error)
         return "done"

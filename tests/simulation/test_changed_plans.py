@@ -406,7 +406,10 @@ def test_a_worker_of_before_that_wakes_after_the_deletion_writes_nothing(deletin
     deleting.check()
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 20))])
+@pytest.mark.parametrize(
+    "seed",
+    [0, *(pytest.param(seed, marks=pytest.mark.long if seed < 6 else pytest.mark.slow) for seed in range(1, 20))],
+)
 def test_whatever_happens_only_rows_of_removed_stores_are_deleted(seed: int) -> None:
     outcome = run_seed(seed, keep_trace=False, program=DELETING)
     assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"
@@ -492,7 +495,10 @@ def test_unread_records_of_a_program_that_is_gone_are_not_given_up(draining: Wor
     _go_on_to_the_end(draining)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 20))])
+@pytest.mark.parametrize(
+    "seed",
+    [0, *(pytest.param(seed, marks=pytest.mark.long if seed < 6 else pytest.mark.slow) for seed in range(1, 20))],
+)
 def test_whatever_happens_records_of_topics_that_go_or_change_are_read(seed: int) -> None:
     outcome = run_seed(seed, keep_trace=False, program=DRAINING)
     assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"

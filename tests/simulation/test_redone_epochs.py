@@ -116,6 +116,7 @@ def test_a_changed_program_does_the_epoch_again_that_the_one_before_fails_at(wor
     _finish(world)
 
 
+@pytest.mark.long
 def test_an_epoch_whose_program_is_gone_is_done_again_at_once(world: World) -> None:
     _put_poison(world)
     _fail(world, "poisoned")
@@ -124,6 +125,7 @@ def test_an_epoch_whose_program_is_gone_is_done_again_at_once(world: World) -> N
     _finish(world)
 
 
+@pytest.mark.long
 def test_an_epoch_is_done_again_as_often_as_programs_fail_at_it(world: World) -> None:
     """The second program fails at it, too, because the poison comes back with it."""
     _put_poison(world)
@@ -141,6 +143,7 @@ def test_an_epoch_is_done_again_as_often_as_programs_fail_at_it(world: World) ->
     _finish(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["outputs", "a delta"])
 def test_an_epoch_of_which_a_bundle_has_published_its_part_is_for_its_own_topology(part: str) -> None:
     with quiet_world(1, REDOING, kafka=True, **{"num.bundles": 1 if part == "outputs" else 2}) as world:
@@ -163,6 +166,7 @@ def test_an_epoch_of_which_a_bundle_has_published_its_part_is_for_its_own_topolo
         _finish(world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", ["filtered", "corrected", pytest.param("second sink", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", [*STEPS, *(pytest.param(each, marks=pytest.mark.slow) for each in LATER_STEPS)])
 def test_a_start_that_is_killed_while_it_does_an_epoch_again_is_followed_by_any_other(
@@ -253,6 +257,7 @@ def _cases() -> Iterator[Any]:
             yield pytest.param(at, label, marks=marks, id=f"{at[3:]}, {label[3:]}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("at", "label"), list(_cases()))
 def test_a_worker_of_the_old_program_that_wakes_at_any_step_adds_nothing_to_what_is_done_again(
     world: World, at: str, label: str
@@ -274,6 +279,7 @@ FOUND_AT = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", [bug for bug in REDONE if bug.name in FOUND_AT], ids=lambda bug: bug.name)
 def test_a_planted_bug_of_epochs_that_are_done_again_is_found(world: World, bug: Bug) -> None:
     with bug.plant(), pytest.raises((Violation, Stuck, AssertionError)):
@@ -289,6 +295,7 @@ def _refuses_to_go_on(world: World, bug: Bug) -> None:
         go_on()
 
 
+@pytest.mark.long
 def test_a_start_that_does_not_go_on_with_an_earlier_decision_would_be_found(world: World) -> None:
     _put_poison(world)
     _fail(world, "poisoned")
@@ -299,6 +306,7 @@ def test_a_start_that_does_not_go_on_with_an_earlier_decision_would_be_found(wor
     _refuses_to_go_on(world, bug)
 
 
+@pytest.mark.long
 def test_a_delta_that_comes_after_all_is_not_read(world: World) -> None:
     """Its worker slept until the epoch was done again."""
     world.put("in")
@@ -316,6 +324,7 @@ def test_a_delta_that_comes_after_all_is_not_read(world: World) -> None:
     _finish(world)
 
 
+@pytest.mark.long
 def test_a_planner_of_the_old_program_that_wakes_plans_nothing_more(world: World) -> None:
     first = world.start(0)
     frozen: list[Process] = []
@@ -341,6 +350,7 @@ def test_a_planner_of_the_old_program_that_wakes_plans_nothing_more(world: World
     _finish(world)
 
 
+@pytest.mark.long
 def test_a_mark_that_is_missing_is_put_back_as_that_of_an_epoch_that_was_done_again(world: World) -> None:
     _put_poison(world)
     _fail(world, "poisoned")
@@ -356,7 +366,10 @@ def test_a_mark_that_is_missing_is_put_back_as_that_of_an_epoch_that_was_done_ag
     _finish(world)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 30))])
+@pytest.mark.parametrize(
+    "seed",
+    [0, *(pytest.param(seed, marks=pytest.mark.long if seed < 6 else pytest.mark.slow) for seed in range(1, 30))],
+)
 def test_whatever_happens_an_epoch_comes_out_once(seed: int) -> None:
     outcome = run_seed(seed, keep_trace=False, program=REDOING)
     assert not outcome.problem, f"{outcome.description}\n{outcome.problem}"

@@ -7,9 +7,16 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.simulation.chaos import run_seed
+from tests.simulation.kafka_broker import Broker
+from tests.simulation.kafka_clients import Clients
+from tests.simulation.scheduler import Sim
 
 from hayase.core.steps import STEPS
+from hayase.log.kafka import clients as kafka_clients
+from hayase.log.kafka.clients import open_admin
+from hayase.log.protocol import LogConfig
 
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 
@@ -51,3 +58,12 @@ def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     run_seed(3, keep_trace=False)
     digests.add(run_seed(7, keep_trace=False).digest)
     assert len(digests) == 1
+
+
+def test_a_client_that_the_model_does_not_replace_fails_the_test_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients(Broker(Sim(0)))
+    with clients.in_place():
+        open_admin(LogConfig("kafka", "localhost:1"))
+        monkeypatch.setattr(kafka_clients, "AdminClient", AdminClient)  # as if it had another name now
+        with pytest.raises(AssertionError, match="is a real client"):
+            open_admin(LogConfig("kafka", "localhost:1"))

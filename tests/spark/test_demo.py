@@ -1,4 +1,4 @@
-"""`hayase demo` and `hayase run`, as a user runs them: on Spark, in processes of their own."""
+"""`hayase demo`, `hayase run` and `hayase server` with a script, as users run them: on Spark, in own processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.servers import free_ports
 
 ROOT = Path(__file__).parents[2]
 HAYASE = Path(sys.executable).with_name("hayase")
@@ -119,7 +122,7 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
 
     run_hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
     with subprocess.Popen(
-        [HAYASE, "run", program], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
+        [str(HAYASE), "run", str(program)], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
     ) as process:
         try:
             deadline = time.monotonic() + 120
@@ -141,3 +144,46 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
 
 def _spending(folder: Path) -> str:
     return run_hayase("topics", "consume", "spending", "--from-beginning", "--stop-at-end", folder=folder).stdout
+
+
+def test_a_server_with_a_file_of_queries_answers_for_its_health_and_its_metrics_alone(tmp_path: Path) -> None:
+    (tmp_path / "shop.sql").write_text(
+        "CREATE STREAM a (k STRING KEY, v INT) WITH (kafka_topic='a', partitions=1, value_format='JSON');\n"
+        "CREATE TABLE b AS SELECT k, COUNT(*) AS n FROM a GROUP BY k;\n"
+    )
+    ports = free_ports(1)
+    assert ports is not None
+    address = f"http://127.0.0.1:{ports[0]}"
+    with subprocess.Popen(
+        [str(HAYASE), "server", "--queries-file", "shop.sql", "--listen", address, "-c", "ksql.service.id=shop_"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(tmp_path),
+        cwd=tmp_path,
+    ) as process:
+        try:
+            deadline = time.monotonic() + 240
+            while time.monotonic() < deadline and _answer(f"{address}/ready")[0] != 200:
+                time.sleep(0.5)
+            health, metrics, info = (_answer(f"{address}/{path}") for path in ("healthcheck", "metrics", "info"))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+            assert process.stdout is not None
+            assert process.stdout.read().endswith("stopped\n")
+        finally:
+            process.kill()
+    assert health[0] == 200
+    assert '"isHealthy": true' in health[1]
+    assert "kafka_streams_" in metrics[1]
+    assert info[0] == 404
+
+
+def _answer(url: str) -> tuple[int, str]:
+    """Status and text; 0 if nothing listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+    except OSError:
+        return 0, ""

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus, `/health` and `/ready` for what watches the process. Off unless `metrics.port` is set."""
+"""`/metrics` for Prometheus; `/health`, `/healthcheck` and `/ready` for what watches. Off without `metrics.port`."""
 
 from __future__ import annotations
 
@@ -95,12 +95,17 @@ class MetricsServer:
         if path == "/metrics":
             answer: Iterable[bytes] = self._metrics_app(environ, start_response)
             return answer
-        if path in ("/health", "/ready"):
+        if path in ("/health", "/ready", "/healthcheck"):
             report = self._report()
+            if path == "/healthcheck":  # ksqlDB's name, of a server that runs a file of queries
+                healthy = _healthy(report)
+                details = {"queryHost": {"isHealthy": healthy}}
+                status = "200 OK" if healthy else "500 Internal Server Error"
+                return _json(start_response, status, {"isHealthy": healthy, "details": details})
             good = _healthy(report) if path == "/health" else _ready(report)
             body = {"state": report.state.value, "paused": report.paused, "waiting": report.waiting}
             return _json(start_response, "200 OK" if good else "503 Service Unavailable", body)
-        return _json(start_response, "404 Not Found", {"error": "there are /metrics, /health and /ready"})
+        return _json(start_response, "404 Not Found", {"error": "there are /metrics, /health, /ready and /healthcheck"})
 
 
 def _healthy(report: ProgressReport) -> bool:

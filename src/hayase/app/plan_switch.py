@@ -140,7 +140,7 @@ def open_epoch(blobs: BlobStore) -> EpochRecord | None:
 
 def bundles_of_all(stored: StoredPlan, fitted: FittedPlan) -> frozenset[str]:
     """The bundles of the plan in use, and of those before and behind it."""
-    return frozenset({*fitted.document.places, *json.loads(stored.text)["bundles"]})
+    return frozenset({*fitted.document.plan_positions, *json.loads(stored.text)["bundles"]})
 
 
 def settle_plan(
@@ -317,15 +317,15 @@ def _left(shape: PlanShape) -> list[str]:
 def _gone_bundles(document: NumberedPlan, plan: Plan) -> tuple[str, ...]:
     """The bundles of sub-topologies that earlier plans had."""
     return tuple(
-        sorted(each for each in document.places if (each.rpartition("-")[0] or each) not in plan.subtopologies)
+        sorted(each for each in document.plan_positions if (each.rpartition("-")[0] or each) not in plan.subtopologies)
     )
 
 
 def _document(plan: Plan, shape: PlanShape, before: NumberedPlan | None, number: int) -> NumberedPlan:
-    places = dict(before.places) if before is not None else {}
+    positions = dict(before.plan_positions) if before is not None else {}
     for bundle in plan.bundles:
-        places.setdefault(bundle.id, max(places.values(), default=-1) + 1)
-    return NumberedPlan(number, shape, json.loads(plan.to_json()) if number else {}, places=places)
+        positions.setdefault(bundle.id, max(positions.values(), default=-1) + 1)
+    return NumberedPlan(number, shape, json.loads(plan.to_json()) if number else {}, plan_positions=positions)
 
 
 def _check_drained(

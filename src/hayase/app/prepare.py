@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hayase.app.checkpoint import StoredPlan, checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas, unreadable_topics
@@ -19,7 +20,7 @@ from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_topics_of_failures, prepare_topics, resets_of
 from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
-from hayase.compiler.options import compile_options, failure_policy
+from hayase.compiler.options import CompileOptions, compile_options, failure_policy
 from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
@@ -50,6 +51,40 @@ from hayase.topology.earlier import FORMAT, differs, in_format
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run has, whatever its program is; see AppSpec.
+
+    Attributes:
+        span_max_ms: 0 where rows between processes would go in clear.
+    """
+
+    endpoints: RunEndpoints
+    slots: int
+    first_slot: int
+    cluster: bool
+    span_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What a topology reads, as the log has it.
+
+    Attributes:
+        topology: with the topics that its patterns match.
+        infos: every topic that it reads, by name.
+        partitions: of every source topic.
+        resets: see AppSpec.
+        options: how the topology is compiled.
+    """
+
+    topology: Topology
+    infos: Mapping[str, TopicInfo]
+    partitions: Mapping[str, int]
+    resets: Mapping[str, AutoOffsetReset]
+    options: CompileOptions
 
 
 def prepare(
@@ -93,90 +128,112 @@ def prepare(
         new_names, given = False, stored.names(given)
     else:
         new_names, given = differs(given), in_format(given, FORMAT)
-    slots = config.num_stream_threads or default_slots(spark_settings)
-    cluster = is_cluster(spark_settings.get(MASTER, ""))
-    in_clear = sends_in_clear(spark_settings)
-    if cluster:
+    run = _run_of(config, endpoints, spark_settings, first_slot)
+    if run.cluster:
         _check_stores_can_move(given)
-    set_moving(state_folders(config).disk / "state", moving=cluster)
+    set_moving(state_folders(config).disk / "state", moving=run.cluster)
     log = open_log_of_user(log_config(config))
     try:
         stored = stored_plan(blobs)
         if stored is None:  # before anything is made: the folder may be the wrong one
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
         _settle_earlier_runs(blobs, started=stored is not None)
-        topology, infos = prepare_topics(log, given, first=stored is None)
-        if stored is None:
-            first_start()
-        resets = resets_of(topology, config.auto_offset_reset)
-        if stored is None:
-            check_resets(resets)
-        compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
-        options = compile_options(config, compacted)
-        topics = {name: infos[name].partitions for name in source_topics(topology)}
-        if stored is not None:
-            stored.check_partitions(topics)
+        sources = _sources_of(given, config, log, stored, first_start)
+        topics, options = sources.partitions, sources.options
         fitted = fit_plan(
-            stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles,
+            stored, sources.topology, topics, options, threads=run.slots, num_bundles=config.num_bundles,
             delete_removed_stores=delete_removed_stores,
         )  # fmt: skip
         # One that cannot run must not fix the plan of one that will.
         if stored is None or fitted.difference is not None:
-            check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}))
+            check_picklable(_to_send(sources.topology))
         _settle_open_epoch(blobs, log, stored, fitted, config, unfinished)
         former = _former_program(blobs, log, fitted, config.application_id)
         if former is not None:
-            former = dataclasses.replace(
-                former, endpoints=endpoints, slots=slots, first_slot=first_slot, cluster=cluster,
-                span_max_ms=0 if in_clear else config.epoch_span_max_ms,
-            )  # fmt: skip
-            return _handing_over(former, config, blobs, log)
+            return _handing_over(former, run, config, blobs, log)
         fitted = settle_plan(
             blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names,
             delete_removed_stores=delete_removed_stores,
         )  # fmt: skip
         if fitted.difference is not None:
             on_change(fitted.difference)
-        topology, compiled, plan = fitted.topology, fitted.compiled, fitted.plan
+        topology, plan = fitted.topology, fitted.plan
         new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
         check_store_schemas(blobs, topology, new_stores)
-        check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
-        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.places)
-        _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
+        check_edge_schemas(blobs, log, topology, plan, fitted.compiled, config.application_id)
+        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.plan_positions)
+        _record_positions(blobs, log, [sources.infos[name] for name in plan.topics], sources.resets)
         ensure_topics_of_failures(config, log)
     finally:
         log.close()
-    term = _begin(config, blobs, checkpoint_id, noted)
+    if given.spark_sources or given.spark_sinks:  # jobs of a user's frames would wait for cores that a span keeps
+        run = dataclasses.replace(run, span_max_ms=0)
+    return _app_spec(config, run, sources, fitted, checkpoint_id, _begin(config, blobs, checkpoint_id, noted))
+
+
+def _run_of(config: StreamsConfig, endpoints: RunEndpoints, spark_settings: Mapping[str, str], first_slot: int) -> _Run:
+    return _Run(
+        endpoints=endpoints,
+        slots=config.num_stream_threads or default_slots(spark_settings),
+        first_slot=first_slot,
+        cluster=is_cluster(spark_settings.get(MASTER, "")),
+        span_max_ms=0 if sends_in_clear(spark_settings) else config.epoch_span_max_ms,
+    )
+
+
+def _sources_of(
+    given: Topology, config: StreamsConfig, log: Log, stored: StoredPlan | None, first_start: Callable[[], None]
+) -> _Sources:
+    """What the topology reads; topics of its own are made."""
+    topology, infos = prepare_topics(log, given, first=stored is None)
+    if stored is None:
+        first_start()
+    resets = resets_of(topology, config.auto_offset_reset)
+    if stored is None:
+        check_resets(resets)
+    compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
+    partitions = {name: infos[name].partitions for name in source_topics(topology)}
+    if stored is not None:
+        stored.check_partitions(partitions)
+    return _Sources(topology, infos, partitions, resets, compile_options(config, compacted))
+
+
+def _to_send(topology: Topology) -> Topology:
+    """What workers get: functions of frames and connectors stay here, and a line that moves makes no other program."""
+    return dataclasses.replace(topology, spark_sources=(), spark_sinks=(), connectors=(), lines={})
+
+
+def _app_spec(
+    config: StreamsConfig, run: _Run, sources: _Sources, fitted: FittedPlan, checkpoint_id: str, term: int
+) -> AppSpec:
+    topology, document = fitted.topology, fitted.document
     return AppSpec(
         application_id=config.application_id,
         checkpoint_id=checkpoint_id,
-        topology=dataclasses.replace(
-            topology, spark_sources=(), spark_sinks=(), connectors=(), lines={}
-        ),  # their functions stay in this process, and a line that moves makes no other program
-        plan=plan,
-        options=options,
+        topology=_to_send(topology),
+        plan=fitted.plan,
+        options=sources.options,
         policy=failure_policy(config),
         log=log_config(config),
         checkpoint=config.checkpoint_dir,
         checkpoint_fsync=config.checkpoint_fsync,
         folders=state_folders(config),
         followers_dir=str(followers_folder(config)),
-        endpoints=endpoints,
+        endpoints=run.endpoints,
         exactly_once=config.exactly_once,
-        spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
-        slots=slots,
-        first_slot=first_slot,
-        plan_number=fitted.document.number,
-        places=fitted.document.places,
-        former_topics=frozenset(fitted.document.former_topics),
-        deleted_bundles=fitted.document.deleted_bundles,
+        spark_serdes={sink.topic: written_serdes(fitted.compiled, sink.topic) for sink in topology.spark_sinks},
+        slots=run.slots,
+        first_slot=run.first_slot,
+        plan_number=document.number,
+        plan_positions=document.plan_positions,
+        former_topics=frozenset(document.former_topics),
+        deleted_bundles=document.deleted_bundles,
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,
-        # Jobs of a user's frames would wait for cores that a span keeps.
-        span_max_ms=0 if given.spark_sources or given.spark_sinks or in_clear else config.epoch_span_max_ms,
+        span_max_ms=run.span_max_ms,
         epoch_memory_max_bytes=config.epoch_memory_max_bytes,
-        resets=resets,
+        resets=sources.resets,
         history_retention_ms=config.state_history_retention_ms,
         snapshots=SnapshotPolicy(
             min_delta_bytes=config.state_snapshot_min_bytes,
@@ -191,7 +248,7 @@ def prepare(
         max_poll_interval_ms=config.max_poll_interval_ms,
         task_timeout_ms=config.task_timeout_ms,
         machine=current_boot_id(),
-        cluster=cluster,
+        cluster=run.cluster,
         files_access=config.files_group_access,
         state_root=str(config.state_dir),
         log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
@@ -242,11 +299,11 @@ def _check_stores_can_move(topology: Topology) -> None:
 
 
 def _check_log(
-    config: StreamsConfig, blobs: BlobStore, log: Log, topology: Topology, plan: Plan, places: Mapping[str, int]
+    config: StreamsConfig, blobs: BlobStore, log: Log, topology: Topology, plan: Plan, plan_positions: Mapping[str, int]
 ) -> tuple[str, Claim]:
     """The checkpoint's id, and what to note once the log is claimed for it."""
     checkpoint_id = checkpoint_id_of(blobs)
-    names = {*places, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
+    names = {*plan_positions, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
     writing = {
         str(sub.id)
         for sub in topology.subtopologies
@@ -311,12 +368,17 @@ def _former_program(blobs: BlobStore, log: Log, fitted: FittedPlan, application_
     return former
 
 
-def _handing_over(former: AppSpec, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
+def _handing_over(former: AppSpec, run: _Run, config: StreamsConfig, blobs: BlobStore, log: Log) -> AppSpec:
     """The program of before, as this run can have it: where things are may have changed."""
-    checkpoint_id, noted = _check_log(config, blobs, log, former.topology, former.plan, former.places)
+    checkpoint_id, noted = _check_log(config, blobs, log, former.topology, former.plan, former.plan_positions)
     ensure_topics_of_failures(config, log)
     return dataclasses.replace(
         former,
+        endpoints=run.endpoints,
+        slots=run.slots,
+        first_slot=run.first_slot,
+        cluster=run.cluster,
+        span_max_ms=run.span_max_ms,
         term=_begin(config, blobs, checkpoint_id, noted),
         log=log_config(config),
         options=dataclasses.replace(former.options, registry_settings=config.schema_registry),

@@ -133,7 +133,7 @@ class SqlProgram:
         of_queries = {key: value for key, value in settings.items() if is_of_topologies(key)}
         of_runtime = {key: value for key, value in settings.items() if key not in of_sql and key not in of_queries}
         self._of_queries, self._of_runtime = of_queries, of_runtime
-        self.warnings = check_configuration(of_sql)
+        self.warnings = check_configuration({**of_sql, **of_queries})
         statements = parse_script(script, variables)
         for parsed in statements:
             _check_allowed(parsed)

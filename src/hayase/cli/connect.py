@@ -71,7 +71,7 @@ def connect(
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Run connectors until Ctrl-C or SIGTERM, as a worker of Kafka Connect does: same settings, same REST interface.
+    """Run connectors until Ctrl-C, SIGTERM or SIGHUP, as Kafka Connect does: same settings, same REST interface.
 
     Connectors run in threads of this process and need no Java; with --master their tasks run in the slots of one Spark
     job, and those of a slot that is killed start elsewhere. They are kept in the topic connect-configs: a worker
@@ -98,8 +98,7 @@ def connect(
     log = log_config(of_log)
     props = {name: str(value) for name, value in settings.items() if not _is_of_log_or_spark(name)}
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+    _end_at_signals(ended)
     with ExitStack() as stack:
         lease = _lease(stack, log, props, ended)
         host = _spark_slots(stack, spark, of_log, props, slots)
@@ -113,6 +112,17 @@ def connect(
         lost = lease.lost
     if lost is not None:
         raise lost
+
+
+def _end_at_signals(ended: threading.Event) -> None:
+    """Set the event at Ctrl-C, SIGTERM, or when the terminal is closed.
+
+    What is ignored stays ignored, as with a JVM: a script that ends with `hayase connect &` starts it so, and a Ctrl-C
+    that is meant for another program does not end it; nor does the end of a session under `nohup`.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: ended.set())
 
 
 def _lease(stack: ExitStack, log: LogConfig, props: Mapping[str, str], ended: threading.Event) -> WorkerLease:

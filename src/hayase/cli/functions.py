@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hayase.core.errors import ConfigError
+from hayase.sql.functions.declarations import declared_in
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 
 
@@ -20,4 +22,8 @@ def registry_with(places: list[str]) -> FunctionRegistry:
             by_value(module)
             name = module.__name__
         registry.load_module(name)
+        if not declared_in(name):
+            raise ConfigError(
+                "NO_FUNCTIONS", f"--functions {place} declares no function: decorate some with udf, udaf or udtf"
+            )
     return registry

@@ -83,6 +83,17 @@ def progress_text(report: ProgressReport, rate: float) -> str:
     )
 
 
+def run_text(report: ProgressReport) -> str:
+    """What a run that has ended did.
+
+    Example:
+        >>> run_text(ProgressReport(State.NOT_RUNNING, 3, 2, 1200, 900, 7, 9, 2, 0))
+        '1,200 records read, 900 written, 9 dropped (7 late, counted once for each window; 2 as dead letters)'
+    """
+    dropped = dropped_text(report.dropped, report.late, report.dead_letters)
+    return f"{report.consumed:,} records read, {report.produced:,} written, {dropped}"
+
+
 def dropped_text(dropped: int, late: int, dead_letters: int) -> str:
     """How many records were dropped, and what is counted among them.
 

@@ -22,7 +22,7 @@ from hayase.cli.options import (
     log_settings,
     read_settings,
 )
-from hayase.cli.progress import PlainProgress, dropped_text
+from hayase.cli.progress import PlainProgress, run_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
@@ -92,8 +92,7 @@ def run(
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
     last = app.progress()
-    dropped = dropped_text(last.dropped, last.late, last.dead_letters)
-    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {dropped}")
+    typer.echo(f"stopped: {run_text(last)}")
     if to_end and (hint := nothing_written(app.topology, last)) is not None:
         typer.echo(hint)
     if not clean:

@@ -28,6 +28,7 @@ from hayase.cli.options import (
     read_settings,
     settings_of_pairs,
 )
+from hayase.cli.progress import run_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
@@ -90,7 +91,9 @@ def run(
         if to_end:
             reports = run_runtime_to_end(runtime.run_to_end, runtime, stop)
             for name, report in reports.items():
-                typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
+                typer.echo(f"{name}: {run_text(report)}")
+            if stop.asked:
+                typer.echo("stopped before the end; the next run goes on from there")
             return
         runtime.start()
         shown: dict[str, str] = {}

@@ -66,14 +66,12 @@ def run_server(
     """
     if context.invoked_subcommand is not None:
         return
-    if queries_file is not None:
-        from hayase.cli.sql_run import run  # what runs programs is slow to import
-
-        run(queries_file, None, functions, config, config_file, False, log_dir, bootstrap_servers)
-        return
     given = dict(_settings(config, config_file, log_dir, bootstrap_servers))
     if listen is not None:
         given["listeners"] = listen
+    if queries_file is not None:
+        _run_file(queries_file, given, functions or [])
+        return
     if in_process:
         given["hayase.server.in.process"] = "true"
     _serve(given, functions or [])
@@ -138,6 +136,26 @@ def _settings(
     config: list[str] | None, config_file: Path | None, log_dir: Path | None, bootstrap_servers: str | None
 ) -> Mapping[str, object]:
     return {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
+
+
+def _run_file(file: Path, given: Mapping[str, object], functions: list[str]) -> None:
+    """Run a file of queries; where a server would listen only its health and its metrics answer."""
+    from hayase.cli.functions import registry_with
+    from hayase.cli.sql_run import run_script
+    from hayase.server.settings import OWN_SETTINGS, ServerSettings
+
+    listener = ServerSettings.of(given).listener
+    if listener.is_tls:
+        raise ConfigError(
+            "INVALID_SETTING",
+            f"a file of queries serves health and metrics without TLS: listeners must be http://…, not {listener.url}",
+            setting="listeners",
+        )
+    place = {"metrics.host": listener.host, "metrics.port": listener.port}
+    settings = place | {name: value for name, value in given.items() if name not in OWN_SETTINGS}
+    where = f"{settings['metrics.host']}:{settings['metrics.port']}"
+    typer.echo(f"/healthcheck and /metrics at {where}; nothing else is answered")
+    run_script(file, settings, registry_with(functions))
 
 
 def _serve(given: Mapping[str, object], functions: list[str]) -> None:

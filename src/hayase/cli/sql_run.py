@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,8 +23,10 @@ from hayase.cli.options import (
     read_settings,
     settings_of_pairs,
 )
+from hayase.cli.progress import run_text
 from hayase.core.logs import configure_logging
 from hayase.sql.errors import SqlError
+from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.variables import Variables
 
 
@@ -51,13 +54,35 @@ def run(
 
         hayase sql run shop.sql --to-end -c auto.offset.reset=earliest -b localhost:9092
     """
-    given = {"application.id": _id_of(script), **log_settings(log_dir, bootstrap_servers)}
-    settings = {**given, **read_settings(config, config_file)}
+    settings = {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
     variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
-    registry = registry_with(functions or [])
+    run_script(script, settings, registry_with(functions or []), variables, to_end=to_end)
+
+
+def run_script(
+    script: Path,
+    settings: Mapping[str, object],
+    functions: FunctionRegistry,
+    variables: Variables | None = None,
+    *,
+    to_end: bool = False,
+) -> None:
+    """Run a script until Ctrl-C, or to the end of its topics, and say what it does.
+
+    Args:
+        script: the file.
+        settings: of SQL, of the runtime and of Spark, by name.
+        functions: that the script may call.
+        variables: for `${name}`.
+        to_end: process what is in the topics now, then stop.
+
+    Raises:
+        HayaseError: the script or a setting is wrong, or a query has failed.
+    """
     text = check_script_file(script)
+    settings = {"application.id": _id_of(script), **settings}
     try:
-        program = SqlProgram(text, settings, variables=variables, functions=registry)
+        program = SqlProgram(text, settings, variables=variables, functions=functions)
     except SqlError as error:
         error.context = {"file": str(script), **error.context}
         raise
@@ -70,7 +95,9 @@ def run(
         with StopRequest() as stop:
             if to_end:
                 for name, report in run_runtime_to_end(program.run_to_end, runtime, stop).items():
-                    typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
+                    typer.echo(f"{name}: {run_text(report)}")
+                if stop.asked:
+                    typer.echo("stopped before the end; the next run goes on from there")
                 return
             program.start()
             shown: set[str] = set()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,20 +41,34 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
 def _record(file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hayase-warm-up-") as scratch:
         command = [sys.executable, "-m", _MODULE, scratch, str(file)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            failed, said = True, f"the small application was not through after {_TIMEOUT_S} s"
-        else:
-            failed, said = bool(done.returncode), "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        failed, said = _run(command)
     if failed or not file.exists():
         raise MissingRequirementError(
             "NO_CLASS_ARCHIVE",
             "this Java cannot write an archive of classes, so Spark starts without one (which works, and takes "
             f"longer): {said}",
         )
+
+
+def _run(command: list[str]) -> tuple[bool, str]:
+    """Whether a command has failed, and its last words; after the timeout it is ended with all that it started."""
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=_TIMEOUT_S)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return True, f"the small application was not through after {_TIMEOUT_S} s"
+    return bool(process.returncode), "\n".join(said.strip().splitlines()[-5:])
 
 
 def _run_small_application(scratch: Path, file: Path) -> None:

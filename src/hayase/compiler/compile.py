@@ -21,13 +21,14 @@ from hayase.compiler.options import CompileOptions
 from hayase.compiler.pruning import Fields, needed_fields
 from hayase.compiler.purity import definition_digest, is_pure
 from hayase.compiler.read_tables import read_tables
+from hayase.compiler.row_costs import records_faster_in_rows
 from hayase.core.errors import TopologyError
 from hayase.kernel.frame.order import MergeOrder
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.registry import COLUMNS
 from hayase.state.stores.spec import StoreSpec
-from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology, SmallEpochs
 from hayase.task.event_time import needs_partition_time
 from hayase.topology import operators as op
 from hayase.topology.graph import SubTopology
@@ -104,7 +105,7 @@ def _compile(
     sends_rows = any(sink.edge for sink in form.sinks)
     reads_global = global_stores_of(topology, part) if global_store is None else ()
     deleted = topology.kept.deleted.get(name, ()) if topology.kept is not None else ()
-    return CompiledSubtopology(
+    compiled = CompiledSubtopology(
         name, level, form.reason, sources, processors, form.sinks, tuple(children), children,
         {store: spec for store, spec in stores.items() if store in own or store in reads_global},
         form.columns, schemas, form.merges, stateful, pure,
@@ -116,6 +117,20 @@ def _compile(
         clocks=topology.kept.clocks.get(name, {}) if topology.kept is not None else {},
         deleted_stores=deleted,
     )  # fmt: skip
+    if options.form != "auto" or not options.small_in_rows or compiled.columns is None:
+        return compiled
+    return dataclasses.replace(compiled, small=_in_rows(topology, part, compiled, options))
+
+
+def _in_rows(
+    topology: Topology, part: SubTopology, compiled: CompiledSubtopology, options: CompileOptions
+) -> SmallEpochs | None:
+    """The same sub-topology in rows; `None` if rows cross a shuffle, whose other end expects typed columns."""
+    if any(source.edge is not None for source in compiled.sources) or any(sink.edge for sink in compiled.sinks):
+        return None
+    sinks = tuple(row_sink(topology, node, options) for node in part.sinks)
+    in_rows = dataclasses.replace(compiled, sinks=sinks, columns=None, merges={})
+    return SmallEpochs(in_rows, records_faster_in_rows(compiled.processors))
 
 
 class _Form(NamedTuple):

@@ -54,6 +54,8 @@ class CompileOptions:
     """Exception handlers are Hayase's own, which answer the same when an epoch is replayed."""
     prefix: bool = True
     """In rows, run the expressions right below the sources in columns (`hayase.task.run_prefix`)."""
+    small_in_rows: bool = True
+    """In columns, run epochs of few records in rows, which takes less for them."""
     registry_settings: Mapping[str, object] = field(default_factory=dict)
     """For the default serdes of sinks and edges, see `Serde.for_topic`."""
     app_configs: Mapping[str, object] = field(default_factory=dict)

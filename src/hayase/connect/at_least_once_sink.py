@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from hayase.connect.contracts import SinkPartition, SinkRange, SinkTask
 from hayase.connect.conversion import Conversion
 from hayase.connect.group_offsets import GroupOffsets
-from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
+from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
+from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log

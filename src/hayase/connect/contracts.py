@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
+from hayase.connect.columns import RecordColumns, StructColumns
 from hayase.connect.config.config_def import ConfigDef, ConfigValue
 from hayase.connect.model import (
     ConnectHeaders,
@@ -423,16 +424,25 @@ class SinkRange:
         start: the offset that the range begins with: the target's `next_offset`.
         end: the offset behind the range, gaps included.
         records: what is to be written, after transforms; fewer than the offsets where some were dropped.
+        columns: the same records by column, where the task takes columns and they have them; else `None`.
     """
 
     partition: SinkPartition
     start: int
     end: int
-    records: tuple[SinkRecord, ...]
+    records: Sequence[SinkRecord]
+    columns: RecordColumns | None = None
 
 
 class RangeSinkTask(SinkTask):
-    """A sink task that gets ranges instead of single records; `put` is not called."""
+    """A sink task that gets ranges instead of single records; `put` is not called.
+
+    Attributes:
+        takes_columns: whether ranges have `columns` where their records allow it. Then `records` are made when the task
+            looks at them, which may fail as reading them does.
+    """
+
+    takes_columns: ClassVar[bool] = False
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Never called: `write` is."""
@@ -522,6 +532,14 @@ class Converter(Versioned, ABC):
     @abstractmethod
     def to_connect_data(self, topic: str, headers: Headers, data: bytes | None) -> SchemaAndValue:
         """The value that bytes hold; raises `DataError` for what are no such bytes."""
+
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
+        """The structs that bytes hold, by column: the same values as `to_connect_data` gives.
+
+        `None`: bytes that are not null are no structs of one schema, or cannot be read, or this converter has no
+        columns; then values are read one by one. At least one of the values is not null.
+        """
+        return None
 
     def close(self) -> None:
         """Let go of everything."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hayase.connect.columns import RecordColumns
 from hayase.connect.contracts import Converter, HeaderConverter, Predicate, Transformation
 from hayase.connect.errors import ErrorPolicy, RawRecord, Stage
 from hayase.connect.model import ConnectHeader, ConnectRecord, SinkRecord, SourceRecord
@@ -159,6 +160,21 @@ class Conversion:
                 )
             )
         return records
+
+    def columns_of(self, batch: RecordBatch) -> RecordColumns | None:
+        """The records of a batch by column; `None` where they, the converters or transforms have no columns."""
+        if self.chain or batch.headers is not None or not len(batch):
+            return None
+        key = value = None
+        if batch.keys.count(None) != len(batch):
+            key = self.key.to_connect_columns(batch.topic, batch.keys)
+            if key is None:
+                return None
+        if batch.values.count(None) != len(batch):
+            value = self.value.to_connect_columns(batch.topic, batch.values)
+            if value is None:
+                return None
+        return RecordColumns(batch.topic, batch.partition, batch.offsets, key, value)
 
     def _from_rows(self, batch: RecordBatch, rows: Iterable[int], timestamp_type: str) -> list[SinkRecord]:
         found = (self.from_topic(RawRecord.of(batch, row), timestamp_type) for row in rows)

@@ -17,7 +17,8 @@ from hayase.connect.exceptions import ConnectError
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.offsets import read_whole_topic
 from hayase.connect.publisher import TaskPublisher
-from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
+from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
+from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import Clock
 from hayase.log.protocol import Log, OutputBatch

@@ -8,7 +8,8 @@ from hayase.connect.contracts import SinkPartition, SinkRange, TransactionalSink
 from hayase.connect.conversion import Conversion
 from hayase.connect.generations import SupersededError, bundle_name
 from hayase.connect.group_offsets import GroupOffsets
-from hayase.connect.sink_loop import Reporter, SinkContext, SinkMetrics, SinkReader, SinkTaskLoop, start_positions
+from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
+from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
 from hayase.core.failpoints import reach
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.log.protocol import Log
@@ -42,7 +43,7 @@ class TransactionalSinkLoop(SinkTaskLoop):
     ) -> None:
         metrics = SinkMetrics()
         reporter = Reporter(conversion)
-        reader = SinkReader(log, partitions, conversion, reporter, metrics)
+        reader = SinkReader(log, partitions, conversion, reporter, metrics, columns=task.takes_columns)
         super().__init__(task, context, reader, reporter, conversion, metrics, sleep=sleep)
         self._target = task
         self._bundle = bundle_name(context.connector, context.task)

@@ -86,8 +86,8 @@ class StreamsConfig:
         metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default
             30,000.
         metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
-        processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or
-            `columns`.
+        processing_form: `processing.form`: `auto` (columns where every node has a column form, but rows for epochs of
+            few records), `rows` (every node takes one record at a time, the reference) or `columns`.
         source_range_lost: `source.range.lost`: what happens where retention, or a deletion, removed records that were
             not read yet: `fail` (default; SOURCE_RANGE_LOST), or `reset`: go on, with all state, where
             `auto.offset.reset` says. Offsets that are skipped are logged.

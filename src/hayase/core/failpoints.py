@@ -84,6 +84,13 @@ SERVER_NAMES = (
 )
 """Those of each command of a SQL server, in that order: it is written, its effects are there one after the other, and
 how it ended is written; the epoch is the number of the command."""
+FENCE_NAMES = ("after_fence",)
+"""Of every start of a connector's tasks: those of earlier generations are fenced, offsets are not loaded. The bundle is
+the connector's name, the epoch the generation."""
+CAPTURE_NAMES = ("after_slot", "after_chunk", "after_last_chunk", "before_confirm", "after_confirm")
+"""Those of a capture, in that order: the replication slot is there, its position is not published; rows of the snapshot
+are read, and not published; all of them are published, the end of the snapshot is not; then what was published is
+confirmed to the database. The bundle is `<connector>-<task>`."""
 SINK_NAMES = ("after_sink_claim", "before_sink_write", "inside_sink_write", "after_sink_write")
 """Those of a sink that keeps its offsets in its target, in that order: tasks of earlier generations are fenced; records
 are rows; rows and offsets are written, but not committed; they are committed. The bundle is `<connector>-<task>`."""

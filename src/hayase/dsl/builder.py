@@ -58,6 +58,7 @@ class StreamsBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
         self._checks: list[Callable[[Topology], None]] = []
+        self._completions: list[Callable[[Topology], None]] = []
 
     def stream(
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
@@ -340,6 +341,14 @@ class StreamsBuilder:
         if check not in self._checks:
             self._checks.append(check)
 
+    def complete_at_build(self, complete: Callable[[Topology], None]) -> None:
+        """Have a part of several operators added when the topology is first built: for what depends on other parts.
+
+        Args:
+            complete: called once, with the topology of all that was added until then; it may add more.
+        """
+        self._completions.append(complete)
+
     def build(self, settings: Mapping[str, object] | None = None) -> Topology:
         """The topology with all that was added so far. May be called again after further additions.
 
@@ -356,6 +365,8 @@ class StreamsBuilder:
             ConfigError: `topology.optimization` has an unknown word.
         """
         words = optimizations(str((settings or {}).get("topology.optimization", "none")))
+        while self._completions:
+            self._completions.pop(0)(self._graph.build(before=False))
         topology = self._optimized(words, before=False)
         for check in self._checks:
             check(topology)

@@ -250,7 +250,7 @@ class EpochWriter(Protocol):
         marker: Marker,
         batches: Sequence[OutgoingBatch],
         *,
-        place: int | None = None,
+        plan_position: int | None = None,
         is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """Write the outputs of an epoch exactly once: outputs and marker become visible together, or not at all.
@@ -264,9 +264,9 @@ class EpochWriter(Protocol):
             bundle: whose outputs.
             marker: of the epoch.
             batches: the outputs.
-            place: the bundle's place in the application's plan, always the same: where bundles of different places keep
-                their markers apart, none waits for another's open transaction. Found from the bundle's name if not
-                given.
+            plan_position: the bundle's number in the application's plan, always the same: where bundles of different
+                numbers keep their markers apart, none waits for another's open transaction. Found from the bundle's
+                name if not given.
             is_closed: whether attempts of the epoch are to give up; asked at a moment from which on `Log.end_attempts`
                 ends this one.
 
@@ -373,6 +373,17 @@ class Log(Protocol):
         """Make room for an application's markers, so that its first `publish_epoch` need not.
 
         Calling it again does nothing.
+
+        Raises:
+            LogError: the log could not be reached.
+        """
+        ...
+
+    def prepare_transactions(self, name: str) -> None:
+        """Have the cluster ready for a first `publish_epoch`, which would wait for that: a second, on a new broker.
+
+        Args:
+            name: of who asks; nothing of that name is fenced.
 
         Raises:
             LogError: the log could not be reached.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from hayase.patterns.decider import Rejected
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
+from hayase.patterns.saga.answers import AnsweredSaga
 from hayase.patterns.state_rows import AggregateState, stored_reply, time_and_reply, time_and_rest, time_key
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
@@ -113,12 +114,15 @@ class _Outcome(msgspec.Struct):
 class AggregateSupplier(TopicCreatingSupplier):
     """Makes the processors of an aggregate, and brings its stores."""
 
+    sagas: tuple[AnsweredSaga, ...] = ()
+    """Those of the same topology that send it commands."""
+
     def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
         self.aggregate = aggregate
 
     def __call__(self) -> AggregateProcessor:
         """A processor for one task."""
-        return AggregateProcessor(self.aggregate)
+        return AggregateProcessor(self.aggregate, self.sagas)
 
     def stores(self) -> list[StoreSpec]:
         """States, ids of commands with their replies, their times, and deadlines."""
@@ -135,11 +139,13 @@ class AggregateSupplier(TopicCreatingSupplier):
 class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgoing]):
     """Decides the commands of the aggregates of one partition, one after the other."""
 
-    def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
+    def __init__(self, aggregate: EventSourced[Any, Any, Any], sagas: Sequence[AnsweredSaga] = ()) -> None:
         self._aggregate = aggregate
+        self._sagas = sagas
         self._source = f"/{aggregate.name}"
         self._events_sink = f"{aggregate.name}-events-sink"
         self._replies_sink = f"{aggregate.name}-replies-sink"
+        self._commands_sink = f"{aggregate.name}-reactions-sink"
         self._expired_before_ms = -1
         """Ids that are older than this have been removed in this process."""
         self._compared = False
@@ -267,7 +273,6 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         return command_headers(command, command_id, self._source, due_ms, more)
 
     def _write(self, envelope: Envelope, outcome: _Outcome, now_ms: int) -> None:
-        name = self._aggregate.name
         for event in outcome.events:
             self._counted["event"].record()
             self.context.forward(event, self._events_sink)
@@ -275,14 +280,14 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             kept = (record.value.topic, record.key, record.headers, record.value.data)
             self._deadlines.put(time_key(due_ms, command_id), msgspec.msgpack.encode(kept))
         if outcome.rejected is None:
-            reply = self._reply(envelope, outcome.state.version, "accepted", events=len(outcome.events))
+            reply = self._reply(envelope, outcome.state.version, "accepted", events=outcome.events)
         else:
             reply = self._reply(envelope, outcome.state.version, "rejected", reason=outcome.rejected)
         self._remember(envelope, now_ms, reply)
         if envelope.undoes and outcome.rejected is None and self._aggregate.limits.deduplication_ms:
             self._undone.refuse_from_now_on(envelope, outcome.state.version, now_ms)
         for command in outcome.commands:
-            self.context.forward(command, f"{name}-reactions-sink")
+            self.context.forward(command, self._commands_sink)
 
     def _failed(
         self,
@@ -307,7 +312,14 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         self._reply(envelope, before.version, "failed", reason=reason)
 
     def _reply(
-        self, envelope: Envelope, version: int, status: Status, *, events: int = 0, reason: str = "", code: str = ""
+        self,
+        envelope: Envelope,
+        version: int,
+        status: Status,
+        *,
+        events: Sequence[Record[bytes, Outgoing]] = (),
+        reason: str = "",
+        code: str = "",
     ) -> bytes:
         self._counted[status].record()
         data = encode_reply(
@@ -318,20 +330,26 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_id=envelope.command_id,
                 command_type=envelope.type,
                 version=version,
-                events=events,
+                events=len(events),
                 reason=reason,
                 code=code,
                 request_digest=envelope.request_digest,
             )
         )
-        self._reply_with(envelope, data)
+        self._reply_with(envelope, data, events)
         return data
 
-    def _reply_with(self, envelope: Envelope, data: bytes) -> None:
+    def _reply_with(self, envelope: Envelope, data: bytes, events: Sequence[Record[bytes, Outgoing]] = ()) -> None:
+        """Send a reply to the command's sender: to its topic, and, if that is a saga of the topology, to the saga."""
         now_ms = self.context.current_system_time_ms()
         headers = reply_headers(envelope, self._source, now_ms)
         reply = Outgoing(data, envelope.reply_partition)
         self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), self._replies_sink)
+        for saga in self._sagas:
+            caused = [cloud_events.id_and_type(event.headers) for event in events]
+            for key, answer, answer_headers in saga.answers(envelope, self._source, caused, data):
+                command = Record(key, Outgoing(answer, topic=saga.commands_topic), now_ms, answer_headers)
+                self.context.forward(command, self._commands_sink)
 
     def _dead_letter(self, record: Record[bytes | None, bytes | None], code: str, reason: str) -> None:
         self._counted["dead-letter"].record()
@@ -378,7 +396,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 self._ids.delete(id_key)
 
     def _send_due(self, now_ms: int) -> None:
-        name, due = self._aggregate.name, []
+        due = []
         for key, kept in self._deadlines.range(None, time_key(now_ms + 1, "")):
             due.append((key, kept))
             if len(due) == _DUE_AT_ONCE:
@@ -388,7 +406,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             self._counted["deadline"].record()
             topic, aggregate_id, headers, data = msgspec.msgpack.decode(kept, type=tuple[str, bytes, Headers, bytes])
             record = Record(aggregate_id, Outgoing(data, topic=topic), now_ms, headers)
-            self.context.forward(record, f"{name}-reactions-sink")
+            self.context.forward(record, self._commands_sink)
 
     def _compare_evolve(self) -> None:
         """Warn once if `evolve` is other code than that which made the states."""

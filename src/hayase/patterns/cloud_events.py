@@ -95,6 +95,17 @@ def attribute_values(headers: Headers) -> dict[str, bytes | None]:
     return {header_of(name): value.encode() for name, value in from_headers(headers).items()}
 
 
+def id_and_type(headers: Headers) -> tuple[str, str]:
+    """The id and the type of a record with these headers; empty where they are not there.
+
+    Example:
+        >>> id_and_type((("ce_id", b"7"), ("ce_type", b"Pay")))
+        ('7', 'Pay')
+    """
+    values = dict(headers)
+    return (values.get("ce_id") or b"").decode(), (values.get("ce_type") or b"").decode()
+
+
 def header_of(attribute: str) -> str:
     """The name of the header that carries an attribute."""
     return _HEADERS.get(attribute) or _PREFIX + attribute

@@ -198,7 +198,12 @@ def _unanswered(relations: Relations, *, only_sent: bool) -> Iterator[Problem]:
 
 def aggregates_of(topology: Topology) -> dict[str, EventSourced[Any, Any, Any]]:
     """The aggregates that a topology has, by name."""
-    return {each.aggregate.name: each.aggregate for each in _suppliers(topology) if isinstance(each, AggregateSupplier)}
+    return {name: supplier.aggregate for name, supplier in aggregate_suppliers(topology).items()}
+
+
+def aggregate_suppliers(topology: Topology) -> dict[str, AggregateSupplier]:
+    """The suppliers of the aggregates that a topology has, by name of the aggregate."""
+    return {each.aggregate.name: each for each in _suppliers(topology) if isinstance(each, AggregateSupplier)}
 
 
 def sagas_of(topology: Topology) -> dict[str, Saga[Any]]:

@@ -35,7 +35,7 @@ class NumberedPlan(msgspec.Struct, frozen=True):
         shape: of its topology.
         plan: as `Plan.to_json` writes it, decoded; empty for plan 0, which is in `plan.json`.
         plan_format: see `hayase.topology.earlier`.
-        places: of bundles, also of those of earlier plans; see `EpochWriter.publish_epoch`.
+        plan_positions: of bundles, also of those of earlier plans; see `EpochWriter.publish_epoch`.
         former_topics: source topics of earlier plans that it does not read.
         deleted_bundles: those of earlier plans whose rows are deleted once this one is in use.
     """
@@ -44,7 +44,7 @@ class NumberedPlan(msgspec.Struct, frozen=True):
     shape: PlanShape
     plan: dict[str, Any] = {}
     plan_format: int = 1
-    places: dict[str, int] = {}
+    plan_positions: dict[str, int] = msgspec.field(default={}, name="places")
     former_topics: tuple[str, ...] = ()
     deleted_bundles: tuple[str, ...] = ()
 

@@ -92,13 +92,14 @@ def _opened(
     tails = LogTails(log)
     host = _host(settings, log, tails)
     command_log = CommandLog(log, settings.command_topic, now_ms, settings.backup_folder)
+    command_log.prepare()
 
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
 
     connect = _connect(settings, config)
     times = QueryTimes()
-    commands = CommandExecutor(engine, command_log, topics, host, settings_of_query)
+    commands = CommandExecutor(engine, command_log, topics, host, registry, settings_of_query)
     context = ServerContext(
         settings=settings,
         log=log,

@@ -278,7 +278,7 @@ def configured_setting(name: str, value: object) -> Setting | None:
 
 
 def check_configuration(given: Mapping[str, object]) -> list[str]:
-    """Check the settings of ksqlDB that a program starts with; others are not looked at.
+    """Check the settings of SQL that a program starts with; others are not looked at.
 
     Returns:
         Warnings: settings that have no effect.
@@ -288,7 +288,7 @@ def check_configuration(given: Mapping[str, object]) -> list[str]:
     """
     warnings: list[str] = []
     for name, value in given.items():
-        found = configured_setting(name, value) if name.startswith(_PREFIXES) else None
+        found = configured_setting(name, value)
         if found is not None and found.use is Use.ACCEPTED:
             warnings.append(_no_effect(name, found))
     return warnings

@@ -211,6 +211,15 @@ def is_environment_open(path: str | os.PathLike[str]) -> bool:
     return (pid, given) in _entries or (pid, os.path.realpath(given)) in _entries
 
 
+def is_open(env: lmdb.Environment) -> bool:
+    """Whether an environment that `open_environment` gave is still open in this process."""
+    try:
+        entry = _entries.get((os.getpid(), env.path()))
+    except lmdb.Error:
+        return False
+    return entry is not None and entry.env is env
+
+
 @overload
 def read_transaction(
     env: lmdb.Environment, *, buffers: Literal[False] = False

@@ -39,7 +39,7 @@ from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord, Epochs
-from hayase.task.input_merge import fetch_inputs, first_edge_offset
+from hayase.task.input_merge import fetch_inputs, first_edge_offset, records_to_read
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
 from hayase.task.publication import Publication, publish
@@ -383,8 +383,11 @@ class BundleRunner:
         topic_inputs = fetch_inputs(self._services.reader(), record, task)
         if not (topic_inputs or edge_inputs or self._subtopology.timed):
             return
+        subtopology = self._subtopology
+        if not edge_inputs:
+            subtopology = subtopology.for_records(records_to_read(record, task))
         context = TaskContext.make(
-            self._subtopology,
+            subtopology,
             task.id,
             state=epoch.task(task.id) if epoch is not None else None,
             global_stores=global_stores,
@@ -401,7 +404,7 @@ class BundleRunner:
         )
         began = time.perf_counter()
         with context.failures.collecting():
-            self._tasks.get(task).run_epoch(context, topic_inputs, edge_inputs)
+            self._tasks.get(task, subtopology).run_epoch(context, topic_inputs, edge_inputs)
         self._due_ms = min(self._due_ms, context.due_ms)
         self._new_stream_times_ms[task.id] = context.meter.stream_time_ms
         context.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])

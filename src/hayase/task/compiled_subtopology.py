@@ -132,6 +132,7 @@ class CompiledSubtopology:
         app_configs: see `ProcessingContext.app_configs`.
         clocks: nodes → what their clocks are called in the state, where that is not the node's name.
         deleted_stores: stores of earlier plans, whose rows are deleted; its bundles then have a journal in any case.
+        small: how epochs of few records run; `None`: as all others.
     """
 
     id: str
@@ -155,6 +156,11 @@ class CompiledSubtopology:
     app_configs: Mapping[str, object] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
     deleted_stores: tuple[str, ...] = ()
+    small: SmallEpochs | None = None
+
+    def for_records(self, records: int) -> CompiledSubtopology:
+        """The form for a task that reads so many records in an epoch: what they do is the same."""
+        return self if self.small is None or records > self.small.records_max else self.small.in_rows
 
     @property
     def form(self) -> Form:
@@ -190,6 +196,19 @@ class CompiledSubtopology:
         return self.timed or any(
             self.stores[name].ttl_ms is not None for node in self.processors for name in node.stores
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SmallEpochs:
+    """A sub-topology that runs in columns, in rows.
+
+    Attributes:
+        in_rows: what it is then.
+        records_max: up to so many records of a task take less in rows, where a frame costs some milliseconds.
+    """
+
+    in_rows: CompiledSubtopology
+    records_max: int
 
 
 def _nodes(children: Sequence[PrefixNode | str]) -> Iterator[PrefixNode]:

@@ -367,3 +367,9 @@ def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list
         if start < end:
             inputs.append((source, reader.fetch(TopicPartition(topic, partition), start, end)))
     return inputs
+
+
+def records_to_read(record: EpochRecord, task: TaskPlan) -> int:
+    """How many records of topics the task reads in the epoch at most: the same for every attempt."""
+    ranges = (record.ranges.get(topic, {}).get(partition, (0, 0)) for _, topic, partition in task.topic_partitions)
+    return sum(end - start for start, end in ranges)

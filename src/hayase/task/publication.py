@@ -61,7 +61,7 @@ def _publish(publication: Publication, writer: Callable[[], EpochWriter]) -> boo
     if batches and publication.exactly_once:
         written = writer().publish_epoch(
             publication.application_id, publication.bundle, marker, batches,
-            place=publication.plan_position, is_closed=publication.is_closed,
+            plan_position=publication.plan_position, is_closed=publication.is_closed,
         )  # fmt: skip
     elif batches:
         writer().append(batches)

@@ -63,10 +63,15 @@ class LivingTasks:
         self._tasks: dict[str, Task] = {}
         self._seen_to: int | None = None
 
-    def get(self, plan: TaskPlan) -> Task:
-        """A task of the bundle; a new one in every epoch if there are no processors in it."""
+    def get(self, plan: TaskPlan, subtopology: CompiledSubtopology) -> Task:
+        """A task of the bundle; a new one in every epoch if there are no processors in it.
+
+        Args:
+            plan: of the task.
+            subtopology: in the form for this epoch.
+        """
         if not self._subtopology.timed:
-            return make_task(self._subtopology, plan.partition)
+            return make_task(subtopology, plan.partition)
         task = self._tasks.get(plan.id)
         if task is None:
             task = self._tasks[plan.id] = make_task(self._subtopology, plan.partition)

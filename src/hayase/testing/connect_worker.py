@@ -23,6 +23,8 @@ _ARTIFACTS = (
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # the worker's own binding; it has the loggers
 )
 DEBEZIUM_POSTGRES = Artifact("io.debezium", "debezium-connector-postgres", "3.6.3.Final")
+DEBEZIUM_JDBC = Artifact("io.debezium", "debezium-connector-jdbc", "3.5.0.Final")
+"""The sink; of 3.6 a part that it needs is not on every mirror of Maven Central."""
 _LOG_TAIL_CHARACTERS = 2000
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 

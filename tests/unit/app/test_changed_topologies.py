@@ -153,8 +153,8 @@ def test_bundles_keep_their_names_and_places_when_others_are_counted_before_them
     shop.epoch(first)
     app = shop.start(built(counts("more", "others"), counts()))
     assert {"0-0", "0-1"} < {bundle.id for bundle in app.plan.bundles}
-    assert {app.places[bundle.id] for bundle in first.plan.bundles} == {0, 1}
-    assert sorted(app.places.values()) == [0, 1, 2, 3]
+    assert {app.plan_positions[bundle.id] for bundle in first.plan.bundles} == {0, 1}
+    assert sorted(app.plan_positions.values()) == [0, 1, 2, 3]
     shop.epoch(app)
     checkpoint = find_checkpoint(shop.blobs, "shop")
     assert checkpoint is not None

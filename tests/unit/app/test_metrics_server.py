@@ -90,6 +90,8 @@ def test_health_and_readiness_follow_the_state(
     status, text = ask("/ready")
     assert status == ready
     assert json.loads(text) == {"state": state.value, "paused": False, "waiting": waiting}
+    status, text = ask("/healthcheck")
+    assert (status == 200) is json.loads(text)["isHealthy"] is (health == 200)
 
 
 def test_other_paths_and_methods_are_refused(ask: Callable[..., tuple[int, str]]) -> None:

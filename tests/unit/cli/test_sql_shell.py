@@ -8,9 +8,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from hayase.cli.sql.completion import SqlCompleter
 from hayase.cli.sql.output import Output, OutputFormat
+from hayase.cli.sql.prompt import interact, statements_of
 from hayase.cli.sql.shell import LeaveShell, Shell, is_complete
 from hayase.client import SqlClient
 
@@ -61,6 +66,8 @@ class _Fixture:
             return httpx2.Response(400, json={"error_code": 40001, "message": message, "statementText": text})
         if text.startswith("DESCRIBE"):
             return httpx2.Response(200, json=[_SOURCE])
+        if text.startswith("LIST FUNCTIONS"):
+            return httpx2.Response(200, json=[{"@type": "function_names", "functions": [{"name": "COUNT"}]}])
         return httpx2.Response(200, json=[_STREAMS] if text.startswith("LIST") else [])
 
     @property
@@ -138,6 +145,19 @@ def test_a_script_runs_the_scripts_beside_it(tmp_path: Path) -> None:
     assert fixture.sent == ["LIST STREAMS;"]
 
 
+@pytest.mark.parametrize("path", ["../other.sql", "{}/other.sql", "link.sql"])
+def test_a_script_runs_no_script_outside_of_its_folder(tmp_path: Path, path: str) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "other.sql").write_text("LIST STREAMS;")
+    (tmp_path / "own" / "link.sql").symlink_to(tmp_path / "other.sql")
+    (tmp_path / "own" / "a.sql").write_text(f"RUN SCRIPT '{path.format(tmp_path)}';")
+    fixture = _Fixture()
+    assert not fixture.shell.run(f"RUN SCRIPT '{tmp_path}/own/a.sql';")
+    assert "SCRIPT_ELSEWHERE" in fixture.err.getvalue() and fixture.sent == []
+    assert fixture.shell.run(f"RUN SCRIPT '{tmp_path}/other.sql';")
+    assert fixture.sent == ["LIST STREAMS;"]
+
+
 def test_a_script_that_runs_itself_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("RUN SCRIPT 'a.sql';")
     fixture = _Fixture()
@@ -151,6 +171,30 @@ def test_spool_writes_to_a_file_as_well(tmp_path: Path) -> None:
     fixture.shell.run("LIST STREAMS;")
     fixture.shell.command("SPOOL OFF")
     assert "ORDERS" in (tmp_path / "out.txt").read_text()
+
+
+def test_ctrl_c_ends_the_query_and_the_shell_goes_on() -> None:
+    fixture = _Fixture()
+
+    class Interrupted(io.StringIO):
+        def write(self, text: str) -> int:
+            if "a, b" in text:
+                raise KeyboardInterrupt
+            return super().write(text)
+
+    fixture.shell.output = Output(Interrupted(), fixture.err, OutputFormat.JSON, width=41)
+    assert fixture.shell.run("SELECT * FROM orders EMIT CHANGES; LIST STREAMS;")
+    assert fixture.sent == ["SELECT * FROM orders EMIT CHANGES;", "LIST STREAMS;"]
+
+
+def test_at_a_terminal_lines_belong_together_until_the_semicolon_and_ctrl_c_drops_them() -> None:
+    fixture = _Fixture()
+    history = InMemoryHistory()
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("SELECT 1\x03LIST\rSTREAMS;\rhistory\r\x04")
+        interact(fixture.shell, history)
+    assert fixture.sent == ["LIST\nSTREAMS;"]
+    assert list(statements_of(history)) == ["LIST\nSTREAMS;", "history"]
 
 
 def test_lines_of_print_are_shown_without_the_empty_ones() -> None:
@@ -200,6 +244,12 @@ def test_a_statement_is_complete_with_its_semicolon(text: str, complete: bool) -
 def test_behind_from_sources_are_offered() -> None:
     completer = SqlCompleter(_Fixture().shell)
     assert list(completer.words("SELECT * FROM o", "SELECT * FROM o")) == [("ORDERS", "source")]
+
+
+def test_keywords_functions_and_commands_are_offered() -> None:
+    completer = SqlCompleter(_Fixture().shell)
+    words = list(completer.words("s", "s"))
+    assert {("SELECT", ""), ("COUNT", "function"), ("SPOOL", "command")} <= set(words)
 
 
 def test_columns_of_sources_that_are_named_are_offered() -> None:

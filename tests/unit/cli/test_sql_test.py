@@ -88,6 +88,7 @@ def test_a_failure_names_the_line_of_the_statement_that_ended_the_test(tests: Fo
     assert f"FAILED  {file}:19: syntax" in out
     assert "line 19:3: Syntax Error" in out
     assert f"FAILED  {file}:25: script" in out
+    assert f"script {tests.folder / 'other.sql'}, line 51, column 14" in out
 
 
 def test_a_record_that_is_not_there_fails(tests: Folder) -> None:
@@ -104,6 +105,68 @@ def test_a_table_shows_deletes(tests: Folder) -> None:
         "ASSERT VALUES positive (id, n) VALUES (1, 1); ASSERT NULL VALUES positive (id) KEY (1);",
     )
     tests.run(code=0)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "CREATE STREAM s (k INT KEY) WITH (kafka_topic='s', value_format='JSON');\n",
+        "--@expected.error: KsqlException\n",
+        "/* a comment */ `\n",
+    ],
+)
+def test_what_stands_before_the_first_test_is_refused(tests: Folder, before: str) -> None:
+    file = tests.write("t.sql", f"-- parcels\n\n/* of\n all */ {before}--@test: one\n{STREAMS}")
+    out = tests.run(code=1)
+    assert f"{file}, line 4: this stands before the first --@test, at line 5" in out
+
+
+def test_a_directive_in_a_text_or_a_comment_is_none(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        "/*\n--@test: no\n*/\n--@test: one\nCREATE STREAM s (k INT KEY, t STRING) WITH (kafka_topic='s', "
+        "value_format='JSON');\nINSERT INTO s VALUES (1, '\n--@test: two\n');\n"
+        "ASSERT VALUES s (t) VALUES ('\n--@test: two\n');\n  --@test: indented\n--@expected.message: nope\n"
+        "CREATE STREAM x AS SELECT * FROM nope;",
+    )
+    out = tests.run(code=0)
+    assert "t.sql: one\n" in out
+    assert "t.sql: indented\n" in out
+    assert out.endswith("2 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("directives", "problem"),
+    [
+        ("--@expected.eror: KsqlException", "--@expected.eror: KsqlException is no directive"),
+        ("--@ expected", "--@ expected is no directive"),
+        ("--@: x", "--@: x is no directive"),
+        ("-- @expected.error: KsqlException", "-- @expected.error: KsqlException is no directive; there are --@test"),
+        ("--@expected-error: KsqlException", "--@expected-error: KsqlException is no directive"),
+        ("--@expected.message:", "--@expected.message says nothing"),
+        ("--@expected.error: KsqlExcepton", "did you mean KsqlException?"),
+        ("--@expected.error: com.example.StatmentError", "did you mean StatementError?"),
+        ("--@expected.error:", "nothing is no class of errors"),
+        ("--@expected.message: a\n--@expected.message: b", "line 3: the test has --@expected.message before"),
+    ],
+)
+def test_a_directive_that_says_nothing_is_refused(tests: Folder, directives: str, problem: str) -> None:
+    tests.write("t.sql", f"--@test: one\n{directives}\nCREATE STREAM b AS SELECT * FROM a;")
+    assert problem in tests.run(code=1).replace("\n", " ")
+
+
+def test_an_error_of_hayase_is_expected_by_its_own_class(tests: Folder) -> None:
+    statement = "CREATE STREAM b AS SELECT * FROM a;\n"
+    tests.write(
+        "t.sql",
+        f"--@test: same\n--@expected.error: StatementError\n{statement}"
+        f"--@test: root\n--@expected.error: HayaseError\n{statement}"
+        f"--@test: other\n--@expected.error: hayase.core.errors.LeaseHeldError\n{statement}",
+    )
+    out = tests.run(code=1)
+    assert "t.sql: same\n" in out
+    assert "t.sql: root\n" in out
+    assert "expected LeaseHeldError" in out
 
 
 def test_an_expected_error_has_a_class_and_a_message(tests: Folder) -> None:
@@ -155,7 +218,7 @@ def test_a_filter_selects_by_name(tests: Folder) -> None:
 def test_mistakes_in_files_are_named(tests: Folder) -> None:
     assert "there is no .sql file in it" in tests.run(code=1)
     tests.write("t.sql", "SELECT 1;\n--@expected.result: 3\n")
-    assert "t.sql, line 2: --@expected.result is unknown" in tests.run(code=1)
+    assert "t.sql, line 2: --@expected.result: 3 is no directive" in tests.run(code=1)
     tests.write("t.sql", "CREATE STREAM s (a INT b) WITH (x=1);")
     assert "line 1:24: Syntax Error" in tests.run(code=1)
 
@@ -262,4 +325,51 @@ def test_an_assertion_about_an_unknown_column_says_which_there_are(tests: Folder
 
 def test_a_column_with_the_name_of_a_unit_is_written_in_backquotes(tests: Folder) -> None:
     tests.write("bad.sql", PER_HOUR.replace("`MINUTES`", "minutes"))
-    assert "MINUTES can only be an argument; a column of this name is written `MINUTES` (line 3" in tests.run(code=1)
+    assert "MINUTES is a unit of time here; a column of this name is written `MINUTES` (line 3" in tests.run(code=1)
+
+
+def test_an_assert_of_another_kind_or_an_unknown_name_says_what_there_is(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        f"--@test: kind\n{STREAMS}ASSERT TABLE heavy (id INT PRIMARY KEY, kilos INT) WITH (kafka_topic='HEAVY', "
+        f"value_format='JSON');\n--@test: name\n{STREAMS}ASSERT VALUES heavi (id) VALUES (1);",
+    )
+    out = tests.run(code=1)
+    assert "Expected type does not match actual for source HEAVY. Expected: TABLE, Actual: STREAM" in out
+    assert "HEAVI does not exist." in out
+    assert "Did you mean HEAVY?" in out
+
+
+def test_a_field_that_a_struct_has_not_is_refused_in_values_that_are_inserted_or_expected(tests: Folder) -> None:
+    stream = (
+        "CREATE STREAM s (id INT KEY, c ARRAY<STRUCT<name STRING, vat INT>>) "
+        "WITH (kafka_topic='s', value_format='JSON');\n"
+    )
+    tests.write(
+        "t.sql",
+        f"--@test: insert\n{stream}INSERT INTO s VALUES (1, ARRAY[STRUCT(nmae := 'x', vat := 1)]);\n"
+        f"--@test: assert\n{stream}INSERT INTO s VALUES (1, ARRAY[STRUCT(name := 'x')]);\n"
+        "ASSERT VALUES s (c) VALUES (ARRAY[STRUCT(nmae := 'x')]);\n",
+    )
+    out = tests.run(code=1)
+    assert out.count("there is no field `NMAE`; the fields are `NAME`, `VAT`") == 2
+    assert out.endswith("0 passed, 2 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("ksql.udfs.python.enabled=yes", "allowed are true and false"),
+        ("auto.offset.reset=earlest", "auto.offset.reset is 'earlest'"),
+        ("ksql.nope=1", "there is no setting 'ksql.nope'"),
+    ],
+)
+def test_settings_of_the_command_are_checked(tests: Folder, setting: str, problem: str) -> None:
+    tests.write("t.sql", STREAMS)
+    assert problem in tests.run(str(tests.folder), "-c", setting, code=1)
+
+
+def test_a_file_of_functions_that_declares_none_is_refused(tests: Folder) -> None:
+    tests.write("functions.py", "def doubled(x):\n    return 2 * x\n")
+    tests.write("t.sql", STREAMS)
+    assert "declares no function" in tests.run("t.sql", "--functions", "functions.py", code=1)

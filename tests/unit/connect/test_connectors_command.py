@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -103,6 +104,27 @@ def test_the_command_connect_runs_connectors_until_it_is_told_to_stop(tmp_path: 
         assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
+        assert process.wait(60) == 0
+
+
+def test_a_worker_in_the_background_of_a_script_ignores_ctrl_c_and_ends_cleanly_at_sigterm(tmp_path: Path) -> None:
+    worker = f"{sys.executable} -m hayase connect --listen http://127.0.0.1:0 --log-dir {tmp_path / 'log'}"
+    script = f"{worker} & echo pid $! >&2; wait $!; echo status $? >&2"
+    with subprocess.Popen(["/bin/sh", "-c", script], stderr=subprocess.PIPE, text=True) as shell:
+        assert shell.stderr is not None
+        pid = int(shell.stderr.readline().removeprefix("pid "))
+        url = next(line.split("REST at ")[1].split()[0] for line in shell.stderr if "REST at" in line)
+        os.kill(pid, signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            shell.wait(1)
+        assert run_cli(["connectors", "list", "-u", url]) == 0
+        os.kill(pid, signal.SIGTERM)
+        assert shell.stderr.read().splitlines()[-1] == "status 0"
+
+
+def test_a_worker_whose_terminal_is_closed_ends_cleanly(tmp_path: Path) -> None:
+    with running_worker(tmp_path / "log") as process:
+        process.send_signal(signal.SIGHUP)
         assert process.wait(60) == 0
 
 

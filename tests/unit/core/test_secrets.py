@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +109,23 @@ def test_the_vault_can_be_entered_by_its_user_only_and_leaves_nothing(tmp_path: 
     assert vault.keep(PASSWORD) == reference
     vault.close()
     assert not folder.exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux shows of a thread")
+def test_a_vault_that_nobody_asks_does_not_wake_up() -> None:
+    vault = Vault()
+    (thread,) = (each for each in threading.enumerate() if each.name == "hayase-secrets")
+    status = Path(f"/proc/self/task/{thread.native_id}/status")
+
+    def waits() -> str:
+        return next(line for line in status.read_text().splitlines() if line.startswith("voluntary_ctxt_switches"))
+
+    time.sleep(0.2)
+    before = waits()
+    time.sleep(0.5)
+    assert waits() == before
+    vault.close()
+    assert not thread.is_alive()
 
 
 def test_settings_are_not_shown_in_clear() -> None:

@@ -114,7 +114,6 @@ class Driven:
         self.driver, self.saga = driver, saga
         raw = Serdes.bytes()
         self._commands = driver.create_input_topic("checkout-commands", raw, raw)
-        self._stock = driver.create_input_topic("stock-commands", raw, raw)
         self._replies = {
             name: driver.create_input_topic(f"{name}-replies", raw, raw) for name in ("payments", "shipping")
         }
@@ -132,7 +131,8 @@ class Driven:
     def stock(self, item: str, command: Reserve | Release, command_id: str, **more: str) -> None:
         made = STOCK.command(item, command)
         headers = command_headers(made, command_id, "/tests", 0, {**more})
-        self._stock.pipe_input(item.encode(), made.data, 0, headers)
+        raw = Serdes.bytes()
+        self.driver.create_input_topic("stock-commands", raw, raw).pipe_input(item.encode(), made.data, 0, headers)
 
     def sent(self, to: str) -> list[str]:
         """The ids of the commands that came to payments or shipping."""

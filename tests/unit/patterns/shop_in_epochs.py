@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.examples.shop_services import messages, wished
+from tests.examples.shop_services import answers_through_topics, messages, wished
 from tests.unit.patterns.shop_model import COPY, ORDER, PARTS, STOCK
 from tests.unit.query.local_app import LocalApp
 
@@ -37,11 +37,14 @@ class ShopInEpochs:
     Args:
         folder: of log, checkpoint and state.
         random: of the trouble.
+        apart: the saga reads all answers from topics, as if each service were an application.
     """
 
-    def __init__(self, folder: Path, random: Random) -> None:
+    def __init__(self, folder: Path, random: Random, *, apart: bool) -> None:
         self.random = random
-        self.app = LocalApp(folder, ORDER.topology(*PARTS[1:]), partitions=PARTITIONS)
+        with answers_through_topics() if apart else nullcontext():
+            topology = ORDER.topology(*PARTS[1:])
+        self.app = LocalApp(folder, topology, partitions=PARTITIONS)
         for topic in sorted({topic for part in PARTS for topic in part.topics} - {*self.app.counts}):
             self.app.log.create_topic(topic, PARTITIONS)
         self._facts = Facts(self.app.log)
@@ -160,9 +163,9 @@ class ShopInEpochs:
 
 
 @contextmanager
-def shop_in_epochs(folder: Path, random: Random) -> Iterator[ShopInEpochs]:
+def shop_in_epochs(folder: Path, random: Random, *, apart: bool) -> Iterator[ShopInEpochs]:
     """The shop, closed at the end."""
-    shop = ShopInEpochs(folder, random)
+    shop = ShopInEpochs(folder, random, apart=apart)
     try:
         yield shop
     finally:

@@ -15,6 +15,7 @@ from tests.unit.patterns.sagas import (
     Ask,
     Checkout,
     Do,
+    Driven,
     Release,
     Reserve,
     Reserved,
@@ -26,7 +27,9 @@ from hayase import Serdes, StreamsBuilder
 from hayase.core.errors import TopologyError
 from hayase.patterns import CancelSaga, RetrySaga, Saga, SagaState, Step
 from hayase.patterns.command_reading import command_headers
+from hayase.patterns.replies import Reply, encode_reply
 from hayase.testing import TopologyTestDriver
+from hayase.topology.nodes import SourceNode
 
 WAITING = replace(RESERVE, success=[Reserved])
 PAY_1, SHIP_1, UNPAY_1 = "checkout:17:pay:action:1", "checkout:17:ship:action:1", "checkout:17:pay:undo:1"
@@ -222,6 +225,12 @@ def test_a_saga_without_pivot_may_lack_the_undo_of_its_last_step() -> None:
     assert Saga("two", Checkout, [RESERVE, SHIP]).definitions[1].pivot_group() == 1
 
 
+def _alone(saga: Saga[Checkout]) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    saga.add_to(builder)
+    return builder
+
+
 def _raw() -> tuple[Any, Any]:
     return Serdes.bytes(), Serdes.bytes()
 
@@ -257,6 +266,35 @@ def test_two_sagas_read_the_answers_of_one_aggregate() -> None:
                 b"17", made.data, 0, command_headers(made, saga.name, "/tests", 0, {})
             )
         assert [driver.store(f"{name}-state").get("17").status for name in ("first", "second")] == ["completed"] * 2
+
+
+@pytest.mark.parametrize("order", [(STOCK, checkout()), (checkout(), STOCK)])
+def test_an_aggregate_of_the_same_topology_answers_at_once_wherever_it_was_added(order: Any) -> None:
+    builder = StreamsBuilder()
+    for each in order:
+        each.add_to(builder)
+    topology = builder.build()
+    read = {topic for node in topology.nodes if isinstance(node, SourceNode) for topic in node.topics}
+    assert read >= {"payments-replies", "shipping-replies"} and "stock-replies" not in read
+    assert builder.build().nodes == topology.nodes
+    with TopologyTestDriver(topology) as driver:
+        shop = Driven(driver, checkout())
+        shop.send("17", Checkout("book"), "a")
+        assert (shop.row().steps["reserve"].status, shop.sent("payments")) == ("done", [PAY_1])
+
+
+def test_an_aggregate_of_another_application_answers_through_its_topics() -> None:
+    saga = Saga("checkout", Checkout, [WAITING, PAY, SHIP])
+    with TopologyTestDriver(_alone(saga).build()) as driver:
+        replies, events = (driver.create_input_topic(f"stock-{kind}", *_raw()) for kind in ("replies", "events"))
+        shop = Driven(driver, saga)
+        shop.send("17", Checkout("book"), "a")
+        caused = (("ce_causationid", b"checkout:17:reserve:action:1"), ("ce_id", b"book/1"))
+        accepted = Reply(status="accepted", aggregate="stock", aggregate_id="book", command_id="-", events=1)
+        replies.pipe_input(b"-", encode_reply(accepted), 0, (*caused, ("ce_type", b"Reply")))
+        assert shop.row().steps["reserve"].accepted and shop.sent("payments") == []
+        events.pipe_input(b"book", b"{}", 0, (*caused, ("ce_type", b"Reserved")))
+        assert shop.sent("payments") == [PAY_1]
 
 
 def test_the_commands_of_a_step_are_for_one_aggregate_of_its_addressee() -> None:

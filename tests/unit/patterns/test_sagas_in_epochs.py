@@ -25,10 +25,10 @@ from hayase.patterns.undone_commands import UndoneCommands
 pytestmark = pytest.mark.long
 
 
-def _run(seed: int, orders: int, troubled: bool) -> None:
+def _run(seed: int, orders: int, troubled: bool, apart: bool) -> None:
     """The shop with random orders and trouble, compared with the model."""
     random = Random(seed)
-    with tempfile.TemporaryDirectory() as folder, shop_in_epochs(Path(folder), random) as shop:
+    with tempfile.TemporaryDirectory() as folder, shop_in_epochs(Path(folder), random, apart=apart) as shop:
         for wish in goods(orders):
             shop.send(STOCK, wish)
         with pytest.MonkeyPatch.context() as patch:
@@ -56,11 +56,11 @@ def _trouble(shop: ShopInEpochs, seed: int, orders: int, troubled: bool) -> None
 
 
 @settings(max_examples=examples(15), deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans(), st.booleans())
 def test_however_epochs_are_cut_and_whatever_fails_the_shop_equals_the_model(
-    seed: int, orders: int, troubled: bool
+    seed: int, orders: int, troubled: bool, apart: bool
 ) -> None:
-    _run(seed, orders, troubled)
+    _run(seed, orders, troubled, apart)
 
 
 def _ids_do_not_count_once(patch: pytest.MonkeyPatch) -> None:
@@ -102,4 +102,4 @@ def test_the_shop_equals_the_model_for_many_seeds() -> None:
 
 def _many(seeds: int) -> None:
     for seed in range(seeds):
-        _run(seed, 4, troubled=True)
+        _run(seed, 4, troubled=True, apart=seed % 2 == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,23 @@ def test_a_report_of_an_epoch_is_a_change(watch: FolderWatch, folders: tuple[Pat
         mine = watched(watch, folders[0])
         report(b"epoch 1")
         assert mine.wait(WAIT_S)
+
+
+def test_a_folder_that_changes_at_each_look_is_reported_seldom_and_its_last_change_is_kept(
+    tmp_path: Path,
+) -> None:
+    watch = FolderWatch(60.0)
+    calls: list[int] = []
+    watch.add(tmp_path, lambda: calls.append(tmp_path.stat().st_mtime_ns))
+    for number in range(1, 41):
+        os.utime(tmp_path, ns=(number, number))
+        watch.look()
+    assert calls == [*range(1, 11), 15, 20, 25, 30, 35, 40]
+    os.utime(tmp_path, ns=(41, 41))
+    for _ in range(10):
+        watch.look()
+    assert calls[16:] == [41]
+    watch.close()
 
 
 def test_a_change_within_the_same_tick_of_the_clock_is_not_missed(

@@ -108,3 +108,10 @@ def test_a_log_that_refuses_a_commit_is_a_warning_and_everything_is_committed_th
     monkeypatch.setattr(scene.log, "commit_group_offsets", commit)
     offsets.commit(record(1, p0=(5, 5), p1=(3, 4)))
     assert committed(scene) == {TopicPartition("in", 0): 5, TopicPartition("in", 1): 4}
+
+
+def test_what_was_read_between_two_commits_is_committed_whichever_epoch_has_read_it(scene: Scene) -> None:
+    offsets = GroupOffsets(scene.log, scene.blobs, "app", 1, Clock())
+    offsets.commit(record(0, p0=(0, 1), p1=(0, 1)))
+    offsets.commit(record(2, p0=(1, 2), p1=(3, 3)))  # epoch 1 was not committed
+    assert committed(scene) == {TopicPartition("in", 0): 2, TopicPartition("in", 1): 3}

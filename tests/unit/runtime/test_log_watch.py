@@ -62,6 +62,47 @@ def test_what_comes_between_clear_and_wait_is_not_missed(log: EmbeddedLog) -> No
         watch.close()
 
 
+def test_while_no_topology_would_do_anything_about_it_the_log_is_looked_at_less_often(log: EmbeddedLog) -> None:
+    watch = LogWatch(log)
+    try:
+        mine = watch.add([A])
+        assert mine.wait(WAIT_S)
+        looks = [0]
+        look = watch.look
+
+        def counted() -> bool:
+            looks[0] += 1
+            put(log, "a")  # something always moves
+            return look()
+
+        watch.look = counted  # type: ignore[method-assign]
+        mine.rest()
+        time.sleep(0.1)
+        looks[0] = 0
+        time.sleep(1.0)
+        resting = looks[0]
+        mine.wait(0)
+        time.sleep(0.1)
+        looks[0] = 0
+        time.sleep(1.0)
+        assert looks[0] > 1.5 * resting
+    finally:
+        watch.close()
+
+
+def test_a_topology_that_waits_again_is_told_at_once_what_has_moved_meanwhile(log: EmbeddedLog) -> None:
+    watch = LogWatch(log)
+    try:
+        mine = watch.add([A])
+        assert mine.wait(WAIT_S)
+        mine.clear()
+        mine.rest(time.monotonic() + 3600)
+        put(log, "a")
+        assert mine.wait(WAIT_S)
+    finally:
+        watch.close()
+
+
 def test_a_topic_that_is_gone_wakes_its_readers_who_find_out_why(log: EmbeddedLog) -> None:
     watch = LogWatch(log)
     try:

@@ -67,7 +67,7 @@ class Broker:
         marker: Marker,
         batches: Sequence[OutgoingBatch],
         *,
-        place: int | None = None,
+        plan_position: int | None = None,
         is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         self.append(batches)

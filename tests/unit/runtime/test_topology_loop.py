@@ -72,11 +72,12 @@ class Share:
 
 def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
     """Run all epochs of what is in the topic."""
+    watch = LogWatch(open_log(scene.log_config))
     loop = TopologyLoop(
         scene.planner(**settings),
         {},
         slots,  # type: ignore[arg-type]
-        LogWatch(open_log(scene.log_config)),
+        watch,
         RowFiles(scene.blobs),
         bounded=True,
         places={},
@@ -84,6 +85,7 @@ def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
     )
     loop.start()
     loop.join(30.0)
+    watch.close()
     assert not loop.is_alive
 
 
@@ -120,3 +122,16 @@ def test_a_topology_that_is_a_little_behind_keeps_its_slots(scene: Scene, monkey
     slots = Slots(scene, may_separate=True)
     run_to_end(scene, slots, max_records_per_epoch=100)
     assert slots.separate_at == [] and max(slots.records) == 4
+
+
+def test_topologies_of_one_interval_begin_their_epochs_at_the_same_moments_at_most_an_interval_apart() -> None:
+    interval_s = 1.0
+    begun = [100.0, 100.3, 100.999]
+    ticks = {topology_loop.next_tick(each, interval_s) for each in begun}
+    assert ticks <= {101.0, 102.0}
+    assert all(0 < topology_loop.next_tick(each, interval_s) - each <= interval_s + 0.01 for each in begun)
+    assert topology_loop.next_tick(101.0, interval_s) == topology_loop.next_tick(101.0004, interval_s) == 102.0
+
+
+def test_without_an_interval_the_next_epoch_begins_at_once() -> None:
+    assert topology_loop.next_tick(5.0, 0.0) == 5.0

@@ -78,6 +78,14 @@ async def test_a_table_that_is_not_kept_is_refused_with_advice(server: DataServe
 
 
 @in_loop
+async def test_a_column_whose_name_protobuf_does_not_have_is_refused_in_that_encoding(server: DataServer) -> None:
+    body = {"sql": "SELECT item, COUNT(*) FROM sales GROUP BY item;"}
+    accept = {"accept": "application/vnd.ksql.v1+protobuf"}
+    status, answer = await ask(server.app, "/query-stream", body, headers=accept)
+    assert (status, answer["error_code"]) == (400, 40001)
+    assert "count_star()" in answer["message"] and "AS" in answer["message"]
+
+
 async def test_streams_are_refused(server: DataServer) -> None:
     assert "is a stream" in (await refused(server, "SELECT item FROM orders ORDER BY 1;"))["message"]
 

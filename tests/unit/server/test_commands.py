@@ -112,6 +112,25 @@ def test_columns_of_the_registry_are_part_of_the_command(tmp_path: Path) -> None
         assert context.commands.problem is None
 
 
+def test_subjects_go_with_the_topic_that_a_drop_deletes_and_are_not_deleted_by_its_replay(tmp_path: Path) -> None:
+    stream = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', format='AVRO', partitions=1);"
+    with server_in(tmp_path) as context:
+        assert context.registry is not None
+        execute(context, stream + "DROP STREAM s;")
+        assert context.registry.subjects() == ["s-key", "s-value"]
+        execute(context, stream + "DROP STREAM s DELETE TOPIC;" + stream)
+        execute(context, "CREATE STREAM json WITH (kafka_topic='json', format='JSON') AS SELECT * FROM s;")
+        execute(context, "DROP STREAM json DELETE TOPIC;")
+        assert context.registry.subjects() == ["s-key", "s-value"]
+        execute(context, "DROP STREAM s DELETE TOPIC;")
+        assert context.registry.subjects() == []
+        context.log.create_topic("s", 1)
+        execute(context, stream)
+    with server_in(tmp_path) as context:
+        assert context.registry is not None
+        assert context.registry.subjects() == ["s-key", "s-value"]
+
+
 def test_a_topic_that_was_made_again_is_not_deleted_by_the_replay_of_a_drop(tmp_path: Path) -> None:
     with server_in(tmp_path) as context:
         execute(context, STREAM + "DROP STREAM s DELETE TOPIC;")

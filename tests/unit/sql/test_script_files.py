@@ -9,6 +9,7 @@ import pytest
 from hayase.app.sql_program import check_script_file
 from hayase.core.errors import ConfigError
 from hayase.sql.errors import SqlError
+from hayase.sql.grammar import script_files
 from hayase.sql.grammar.script_files import script_text
 from hayase.testing.sql.directives import tests_of as directed
 from hayase.testing.sql.script import SqlScript
@@ -35,3 +36,9 @@ def test_a_script_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> 
     (tmp_path / "wide.sql").write_bytes(_STREAM.encode("utf-16"))
     with SqlScript(folder=tmp_path) as script, pytest.raises(SqlError, match="line 1: the byte 0xff is not UTF-8"):
         script.run("RUN SCRIPT 'wide.sql';")
+
+
+def test_a_script_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_files, "SCRIPT_BYTES_MAX", 1000)
+    with SqlScript() as script, pytest.raises(SqlError, match="more than 1,000 bytes"):
+        script.run("RUN SCRIPT '/dev/zero';")

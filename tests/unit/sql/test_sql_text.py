@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -73,7 +74,7 @@ types: SearchStrategy[SqlType] = st.recursive(
     lambda inner: st.one_of(
         st.builds(ArrayType, inner),
         st.builds(MapType, inner, inner),
-        st.builds(StructType, st.lists(st.tuples(names, inner), max_size=3).map(tuple)),
+        st.builds(StructType, st.lists(st.tuples(names, inner), max_size=3, unique_by=itemgetter(0)).map(tuple)),
     ),
     max_leaves=4,
 )

@@ -114,18 +114,31 @@ def test_no_state_is_an_error_and_makes_no_files(path: Path) -> None:
     assert raised.value.condition == "STATE_NOT_THERE" and not path.exists()
 
 
-def test_a_reader_that_has_read_looks_again_at_what_can_be_trusted(path: Path) -> None:
+def test_a_reader_that_has_read_looks_again_at_what_can_be_trusted_but_not_at_once(path: Path) -> None:
     write(path, 1)
-    reader = BundleReader(path)
+    now_s = [0.0]
+    reader = BundleReader(path, clock=lambda: now_s[0])
     with reader.snapshot():
         pass
     crash_marker.write(path, crash_marker.CrashMarker("another boot", "l", clean=False))
+    with reader.snapshot() as snapshot:
+        assert snapshot.stores() == [("0_0", "s")]
+    now_s[0] = 0.02
     with pytest.raises(StateError) as raised, reader.snapshot():
         pass
     assert raised.value.condition == "STATE_NOT_THERE"
     crash_marker.write(path, crash_marker.CrashMarker("another boot", "l", clean=True))
     with reader.snapshot() as snapshot:
         assert snapshot.stores() == [("0_0", "s")]
+
+
+def test_an_environment_that_was_closed_meanwhile_is_opened_again_at_once(path: Path) -> None:
+    write(path, 1)
+    reader = BundleReader(path, clock=lambda: 0.0)
+    for _ in range(2):
+        with reader.snapshot() as snapshot:
+            assert snapshot.stores() == [("0_0", "s")]
+        close_environment(path)
 
 
 def test_what_a_power_loss_left_is_not_opened(path: Path) -> None:

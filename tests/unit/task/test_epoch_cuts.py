@@ -258,6 +258,19 @@ def test_rows_and_columns_send_the_same_and_keep_the_same_stores(name: str, foun
         assert_same(in_columns, in_rows)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ONE_TASK)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_epochs_in_rows_and_in_columns_by_turns_send_and_keep_the_same(
+    name: str, found: list[Given], at: list[int]
+) -> None:
+    topology = ONE_TASK[name]()
+    for caching in (LENIENT, OFF):
+        in_columns = run(topology, found, at, processing_form="columns", **caching)
+        assert_same(run(topology, found, at, by_turns=True, **caching), in_columns)
+
+
 @settings(max_examples=examples(30), deadline=None)
 @given(found=records, at=cuts)
 def test_both_forms_send_records_to_the_same_partitions(found: list[Given], at: list[int]) -> None:

@@ -240,9 +240,11 @@ def test_rows_and_columns_agree(
     lenient = {"processing_exception_handler": "log_and_continue", **OFF}
     in_rows = run(topology, found, at, processing_form="rows", **lenient)
     in_columns = run(topology, found, at, processing_form="columns", **lenient)
-    assert in_columns.sent == in_rows.sent
-    assert in_columns.stores == in_rows.stores
-    assert in_columns.metrics.rows() == in_rows.metrics.rows()
+    by_turns = run(topology, found, at, by_turns=True, **lenient)
+    for other in (in_columns, by_turns):
+        assert other.sent == in_rows.sent
+        assert other.stores == in_rows.stores
+        assert other.metrics.rows() == in_rows.metrics.rows()
 
 
 @pytest.mark.parametrize("joiner", JOINERS)

@@ -317,6 +317,18 @@ def test_rows_and_columns_send_the_same_and_keep_the_same_stores(
     assert_same(in_columns, in_rows)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
+@given(found=records, at=cuts, cached=st.booleans())
+def test_epochs_in_rows_and_in_columns_by_turns_send_and_keep_the_same(
+    name: str, found: list[Given], at: list[int], cached: bool
+) -> None:
+    caching = LENIENT if cached else {**OFF, **LENIENT}
+    in_columns = run(TOPOLOGIES[name](), found, at, processing_form="columns", **caching)
+    assert_same(run(TOPOLOGIES[name](), found, at, by_turns=True, **caching), in_columns)
+
+
 @pytest.mark.parametrize("name", MIXED)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts, cached=st.booleans())

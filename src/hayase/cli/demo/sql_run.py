@@ -20,6 +20,7 @@ from hayase.cli.demo.run import DemoOptions, fill_log, say_what_next
 from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, SQL_PARTITIONS
 from hayase.cli.lifecycle import run_runtime_to_end
 from hayase.cli.options import read_settings
+from hayase.cli.progress import run_text
 from hayase.cli.quiet import stderr_to
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
@@ -95,8 +96,7 @@ def _process(console: Console, program: SqlProgram, folder: Path) -> Mapping[str
         if stop.asked or not reports:
             return None
     for name, each in reports.items():
-        read = f"{name}: {each.consumed:,} records read, {each.produced:,} written"
-        console.print(read, highlight=False, soft_wrap=True)
+        console.print(f"{name}: {run_text(each)}", highlight=False, soft_wrap=True)
     return reports
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hayase.cli.sql.output import Output, OutputFormat
 from hayase.client import SqlClient, SqlServerError
-from hayase.core.errors import HayaseError
+from hayase.core.errors import ConfigError, HayaseError
 from hayase.sql.ast import statements as ast
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.parser import parse_statement
@@ -63,6 +63,8 @@ class Shell:
         self._clear = clear
         self._depth = 0
         self._folder = Path()
+        self._scripts_in = Path()
+        """The folder of the script that was asked for: those that it runs lie in it."""
         self.changed = True
         """Whether sources may have changed since this was set to `False`."""
 
@@ -210,6 +212,14 @@ class Shell:
         file = self._folder / path
         if self._depth >= _SCRIPTS_DEPTH_MAX:
             raise ParseFailedError("TOO_DEEP", f"RUN SCRIPT {path!r}: scripts run each other over {self._depth} levels")
+        if self._depth == 0:
+            self._scripts_in = file.parent.resolve()
+        elif not file.resolve().is_relative_to(self._scripts_in):
+            raise ConfigError(
+                "SCRIPT_ELSEWHERE",
+                f"RUN SCRIPT {path!r}: a script runs scripts in its own folder, {self._scripts_in}, and below it. Run "
+                "that one by itself, or put it there",
+            )
         text = script_text(file)
         folder, self._folder = self._folder, file.parent
         self._depth += 1

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
 
+from hayase.connect.columns import ReadColumn, StructColumns
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import one_of
 from hayase.connect.contracts import Converter, HeaderConverter
+from hayase.connect.converters.json_columns import column_reader
 from hayase.connect.converters.json_schemas import schema_from_json, schema_to_json
 from hayase.connect.converters.json_values import Convert, JsonValues, plain_to_json
 from hayase.connect.exceptions import DataError
@@ -144,6 +146,30 @@ class JsonConverter(Converter, HeaderConverter):
             ) from error
         return self._value(self._schema_of(bytes(envelope.schema)), bytes(envelope.payload))
 
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
+        """See `Converter.to_connect_columns`: with schemas, all records hold one and the same before their payload."""
+        try:
+            if self._content is not None:
+                return None
+            if not self.schemas_enable:
+                structs = [None if each is None else self._decode(each) for each in data]
+                return StructColumns(structs, None, self._column_reader)
+            envelope = self._envelope(next(each for each in data if each is not None))
+            schema, _, exactly = self._schema_of(bytes(envelope.schema))
+            if schema is None or schema.default is not None:
+                return None
+            payloads = _payloads(data, b'{"schema":' + bytes(envelope.schema) + b',"payload":')
+            decode = self._decode_exactly if exactly else self._decode
+            structs = [None if each is None else decode(each) for each in payloads]
+            if not schema.optional and structs.count(None) != data.count(None):
+                return None
+            return StructColumns(structs, schema, self._column_reader)
+        except (msgspec.DecodeError, RecursionError, DataError):  # said where the record is read by itself
+            return None
+
+    def _column_reader(self, schema: ConnectSchema | None) -> ReadColumn:
+        return column_reader(self._values, schema)
+
     def from_connect_header(self, topic: str, name: str, schema: ConnectSchema | None, value: object) -> bytes | None:
         """The JSON of a header's value."""
         return self.from_connect_data(topic, (), schema, value)
@@ -183,3 +209,15 @@ class JsonConverter(Converter, HeaderConverter):
         schema, read, exactly = reader
         value = (self._decode_exactly if exactly else self._decode)(payload)
         return SchemaAndValue(schema, value if read is None else read(value))
+
+
+def _payloads(data: Sequence[bytes | None], begin: bytes) -> list[bytes | None]:
+    """What stands between the begin of an envelope and the brace that ends it.
+
+    Raises:
+        DataError: an envelope begins or ends with something else.
+    """
+    if not all(each is None or (each.startswith(begin) and each.endswith(b"}")) for each in data):
+        raise DataError("NO_COLUMNS", "a record holds another schema, or begins or ends in another way")
+    length = len(begin)
+    return [None if each is None else each[length:-1] for each in data]

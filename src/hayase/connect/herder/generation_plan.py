@@ -12,6 +12,7 @@ from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.task_loops import TaskSpec, check_task_count, offsets_topic
 from hayase.connect.offsets import OFFSETS_SETTINGS, ConnectorOffsets, check_complete, ensure_topic, load_offsets
 from hayase.connect.repeatable_sink import RangeRecord, load_ranges, ranges_topic
+from hayase.core.failpoints import reach
 
 
 def task_configs(name: str, connector: Connector, props: Mapping[str, str]) -> list[dict[str, str]]:
@@ -60,6 +61,7 @@ def plan_generation(
     before = {task: marker.epoch for task, marker in generations.markers(name).items()}
     _prepare_topics(env, cls, props)
     generation = generations.begin(name, range(len(configs)))
+    reach("after_fence", bundle=name, epoch=generation)
     offsets, ranges = _load(env, name, cls, props)
     if issubclass(cls, SourceConnector):
         check_complete(offsets, before, name)
@@ -85,6 +87,7 @@ def plan_generation(
 def plan_task_restart(env: WorkerEnvironment, spec: TaskSpec) -> TaskSpec:
     """Begin a generation for one task alone, then load its offsets."""
     generation = Generations(env.log, env.config.group).begin_task(spec.connector, spec.task)
+    reach("after_fence", bundle=spec.connector, epoch=generation)
     offsets, ranges = _load(env, spec.connector, spec.connector_class, spec.connector_props)
     return dataclasses.replace(spec, generation=generation, offsets=offsets, ranges=ranges)
 

@@ -27,7 +27,8 @@ from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.offsets import ConnectorOffsets, ensure_topic
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.repeatable_sink import RangeRecord, RepeatableSinkLoop, ranges_topic
-from hayase.connect.sink_loop import Reporter, SinkContext, SinkTaskLoop
+from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
+from hayase.connect.sink_reader import Reporter
 from hayase.connect.source_loop import SourceTaskLoop, TaskContext, TaskTransactionContext, TransactionBoundary
 from hayase.connect.source_topics import SourceTopics, topic_groups
 from hayase.connect.topic_reader import TopicReader

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hayase.connect.contracts import Props, SourceTask
 from hayase.connect.exceptions import ConnectError
+from hayase.connect.generations import bundle_name
 from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.config import CaptureConfig
@@ -23,6 +24,7 @@ from hayase.connect.postgres.replication import ReplicationConnection
 from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
+from hayase.core.failpoints import reach
 
 _LOG = logging.getLogger(__name__)
 _STOP_S = 10.0
@@ -114,7 +116,12 @@ class PostgresSourceTask(SourceTask):
         self._durable_lsn = max(self._durable_lsn, self._polled_lsn)
         session = self._session
         if session is not None and session.changes is not None and self._durable_lsn > session.replication.confirmed:
+            self._reach("before_confirm")
             session.replication.confirm(self._durable_lsn)
+            self._reach("after_confirm")
+
+    def _reach(self, failpoint: str) -> None:
+        reach(failpoint, bundle=bundle_name(self.context.connector, self.context.task))
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -198,6 +205,7 @@ class PostgresSourceTask(SourceTask):
         if slot is not None:
             session.database.drop_slot()
         lsn, text = session.replication.create_slot(self._config.slot)
+        self._reach("after_slot")
         self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
@@ -279,6 +287,7 @@ class PostgresSourceTask(SourceTask):
 
     def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> _Records:
         records = snapshot.next_chunk()
+        self._reach("after_last_chunk" if records is None else "after_chunk")
         metrics = self.context.metrics
         metrics["TotalTableCount"] = snapshot.tables_total
         metrics["RemainingTableCount"] = snapshot.tables_left

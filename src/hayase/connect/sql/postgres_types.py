@@ -81,7 +81,7 @@ def column_type(schema: ConnectSchema | None, value: object) -> str:
 def storable(schema: ConnectSchema | None) -> Callable[[Any], object]:
     """What turns a value of a schema into one that PostgreSQL's driver writes as text."""
     if schema is None:
-        return _plain
+        return plain
     if schema.name in _STORED:
         return _STORED[schema.name]
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None and schema.value_schema.type.is_primitive:
@@ -89,10 +89,11 @@ def storable(schema: ConnectSchema | None) -> Callable[[Any], object]:
         return lambda value: [None if each is None else element(each) for each in value]
     if schema.type in (SchemaType.STRUCT, SchemaType.MAP, SchemaType.ARRAY):
         return _json
-    return _plain
+    return plain
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value whose type the driver knows to write, and objects and lists as JSON."""
     return _json(value) if isinstance(value, (dict, list, tuple)) else value
 
 

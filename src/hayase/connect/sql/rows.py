@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Mapping
 
-import msgspec
-
+from hayase.connect.columns import RecordColumns
 from hayase.connect.config.config_def import TypedConfig
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import SinkRecord
 from hayase.connect.schema import ConnectSchema, SchemaType
+from hayase.connect.sql.row_change import ENVELOPE, KAFKA_KEY, RowChange, RowChangeKind
+from hayase.connect.sql.row_columns import RowColumns, row_columns
 from hayase.connect.sql.sink_config import InsertMode, PrimaryKeyMode
 
-_KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
 _SCHEMAS_MAX = 256
-_ENVELOPE = {"before", "after", "op", "source"}
-
-
-class RowChangeKind(StrEnum):
-    """What a change does to its row."""
-
-    WRITE = "write"
-    DELETE = "delete"
-
-
-class RowChange(msgspec.Struct, frozen=True):
-    """A change of one row.
-
-    Attributes:
-        table: its name.
-        kind: what happens.
-        key: columns of the primary key with their values.
-        values: all other columns.
-        schemas: of the columns, as far as they are known.
-    """
-
-    table: str
-    kind: RowChangeKind
-    key: Mapping[str, object]
-    values: Mapping[str, object]
-    schemas: Mapping[str, ConnectSchema]
-
-    @property
-    def shape(self) -> tuple[str, RowChangeKind, tuple[str, ...], tuple[str, ...]]:
-        """What changes have in common that one statement can make."""
-        return self.table, self.kind, tuple(self.key), tuple(self.values)
 
 
 class RowMapper:
@@ -74,9 +42,7 @@ class RowMapper:
             DataError: the record does not have what the settings say that it has.
         """
         schema, value = _unwrapped(record)
-        table = self._tables.get(record.topic)
-        if table is None:
-            table = self._tables[record.topic] = self._table.replace("${topic}", record.topic.replace(".", "_"))
+        table = self._table_of(record.topic)
         if value is None:
             return RowChange(table, RowChangeKind.DELETE, self._record_key(record)[0], {}, {}) if self._delete else None
         row = _fields_of(value, "value", record)
@@ -86,6 +52,21 @@ class RowMapper:
         if key_schemas and key_schemas is not schemas:
             schemas = {**schemas, **key_schemas}
         return RowChange(table, RowChangeKind.WRITE, key, values, schemas)
+
+    def columns(self, records: RecordColumns) -> RowColumns | None:
+        """The changes of several records; `None`: they have to be looked at one by one.
+
+        Raises:
+            DataError: a value does not fit its schema.
+        """
+        table = self._table_of(records.topic)
+        return row_columns(records, table, self._mode, self._fields, deletes=self._delete)
+
+    def _table_of(self, topic: str) -> str:
+        table = self._tables.get(topic)
+        if table is None:
+            table = self._tables[topic] = self._table.replace("${topic}", topic.replace(".", "_"))
+        return table
 
     def _schemas_of(self, schema: ConnectSchema | None) -> Mapping[str, ConnectSchema]:
         if schema is None:
@@ -105,7 +86,7 @@ class RowMapper:
         if self._mode is PrimaryKeyMode.RECORD_VALUE:
             return _picked(row, self._fields, "value", record), schemas
         if self._mode is PrimaryKeyMode.KAFKA:
-            return dict(zip(_KAFKA_KEY, (record.topic, record.kafka_partition, record.kafka_offset), strict=True)), {}
+            return dict(zip(KAFKA_KEY, (record.topic, record.kafka_partition, record.kafka_offset), strict=True)), {}
         return {}, {}
 
     def _record_key(self, record: SinkRecord) -> tuple[dict[str, object], Mapping[str, ConnectSchema]]:
@@ -127,7 +108,7 @@ class RowMapper:
 
 def _unwrapped(record: SinkRecord) -> tuple[ConnectSchema | None, object]:
     value, schema = record.value, record.value_schema
-    if isinstance(value, dict) and value.keys() >= _ENVELOPE:
+    if isinstance(value, dict) and value.keys() >= ENVELOPE:
         after = None if schema is None else schema.field("after")
         return None if after is None else after.schema, value["after"]
     return schema, value
@@ -162,15 +143,3 @@ def _picked(row: Mapping[str, object], fields: list[str], what: str, record: Sin
             topic=record.topic,
             offset=record.kafka_offset,
         ) from None
-
-
-def runs(changes: Iterable[RowChange]) -> Iterator[list[RowChange]]:
-    """Consecutive changes that one statement can make."""
-    run: list[RowChange] = []
-    for change in changes:
-        if run and run[0].shape != change.shape:
-            yield run
-            run = []
-        run.append(change)
-    if run:
-        yield run

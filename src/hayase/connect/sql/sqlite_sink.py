@@ -25,7 +25,8 @@ from hayase.connect.generations import bundle_name
 from hayase.connect.schema import ConnectSchema, SchemaType
 from hayase.connect.simple_connector import SimpleConnector
 from hayase.connect.sql.offset_table import Execute, OffsetTable
-from hayase.connect.sql.rows import RowChange, RowChangeKind, RowMapper, runs
+from hayase.connect.sql.row_change import RowChange, RowChangeKind, runs
+from hayase.connect.sql.rows import RowMapper
 from hayase.connect.sql.sink_config import InsertMode, sql_sink_keys
 from hayase.connect.sql.tables import Tables, quoted
 from hayase.core.failpoints import reach

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hayase.connect.config.config_def import TypedConfig
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.sql.offset_table import Execute
-from hayase.connect.sql.rows import RowChange, RowChangeKind
+from hayase.connect.sql.row_change import RowChange, RowChangeKind
 from hayase.connect.sql.sink_config import SchemaEvolution
 
 

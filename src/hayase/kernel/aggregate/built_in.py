@@ -27,6 +27,10 @@ _CLASSES: dict[str, type[BuiltIn]] = {
     "loop": Looped,
 }
 
+_KNOWN_TYPES_MAX = 1024
+_known_types: dict[tuple[int, int], tuple[BuiltInAggregate, EdgeSchema, list[pl.DataType | None]]] = {}
+"""What `input_types` has found: nodes in rows ask again in every epoch. Holds what its keys are the ids of."""
+
 
 def built_ins(aggregation: BuiltInAggregate, types: Sequence[pl.DataType | None] | None = None) -> list[BuiltIn]:
     """The fields of an aggregate, made ready.
@@ -53,8 +57,15 @@ def input_types(node: str, aggregation: BuiltInAggregate, edge: EdgeSchema) -> l
     Raises:
         TopologyError: an input names a field that is not there, or does not fit the types.
     """
-    types = visible(edge)
-    return [None if field.input is None else result_type(node, field.input, types) for field in aggregation.fields]
+    key = (id(aggregation), id(edge))
+    known = _known_types.get(key)
+    if known is None:
+        types = visible(edge)
+        found = [None if field.input is None else result_type(node, field.input, types) for field in aggregation.fields]
+        while len(_known_types) >= _KNOWN_TYPES_MAX:
+            _known_types.pop(next(iter(_known_types)), None)
+        known = _known_types[key] = (aggregation, edge, found)
+    return known[2]
 
 
 def result_schema(aggregation: BuiltInAggregate, types: list[pl.DataType | None]) -> Schema:

@@ -239,6 +239,9 @@ class EmbeddedLog:
     def prepare_markers(self, application_id: str) -> None:
         """As `Log.prepare_markers`: nothing to do, each marker is a row of the log's tables."""
 
+    def prepare_transactions(self, name: str) -> None:
+        """As `Log.prepare_transactions`: nothing to do."""
+
     def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
         """As `Log.end_attempts`: a writer that gets the write lock after this call finds that attempts were ended."""
         ended = Marker(checkpoint_id, 0, self._new_id().hex)

@@ -91,7 +91,7 @@ class EmbeddedWriter:
         marker: Marker,
         batches: Sequence[OutgoingBatch],
         *,
-        place: int | None = None,
+        plan_position: int | None = None,
         is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """As `EpochWriter.publish_epoch`; outputs and marker are one transaction of the log."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import EARLIEST, LATEST, KafkaAdmin
+from hayase.log.kafka.clients import explained_error, kafka_error
 from hayase.log.kafka.markers import MarkerTopics, is_markers_topic, markers_topic
 from hayase.log.kafka.reader import KafkaReader
 from hayase.log.kafka.slot_ids import SlotIds
+from hayase.log.kafka.transactions import TransactionalProducer
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.log.protocol import LogConfig, Marker, TopicInfo
+
+_PREPARE_S = 30.0
 
 
 class KafkaLog:
@@ -117,6 +122,15 @@ class KafkaLog:
     def prepare_markers(self, application_id: str) -> None:
         """See `Log.prepare_markers`: makes the epochs topic."""
         self._markers.ensure(application_id)
+
+    def prepare_transactions(self, name: str) -> None:
+        """See `Log.prepare_transactions`: takes an id of its own, and the broker loads what it needs."""
+        try:
+            TransactionalProducer(
+                self._config, f"{name}-first", None, timeout_s=_PREPARE_S, transaction_timeout_s=_PREPARE_S
+            ).discard()
+        except KafkaException as error:
+            raise explained_error(self._config, "producer", kafka_error(error), "preparing transactions") from error
 
     def end_attempts(self, application_id: str, checkpoint_id: str, bundles: Collection[str]) -> None:
         """See `Log.end_attempts`: takes all transactional ids under which the bundles may be published."""

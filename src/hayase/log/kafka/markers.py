@@ -137,10 +137,10 @@ class MarkerTopics(ProcessBound):
         return self._admin.ensure_topic(markers_topic(application_id), _PARTITIONS, _TOPIC_SETTINGS).partitions
 
     def partition_of(
-        self, application_id: str, bundle: str, partitions: int, place: int | None = None
+        self, application_id: str, bundle: str, partitions: int, plan_position: int | None = None
     ) -> TopicPartition:
-        """Where a bundle's markers are: by its place in the plan, else by its name."""
-        number = zlib.crc32(bundle.encode()) if place is None else place
+        """Where a bundle's markers are: by its position in the plan, else by its name."""
+        number = zlib.crc32(bundle.encode()) if plan_position is None else plan_position
         return TopicPartition(markers_topic(application_id), number % partitions)
 
     def last(self, partition: TopicPartition, bundle: str) -> Marker | None:

@@ -154,7 +154,7 @@ class SlotIds:
         """The markers under the bundles' own keys, of several applications at once; waits as `owner` does.
 
         Args:
-            bundles: application id → bundle → its place in the plan.
+            bundles: application id → bundle → its position in the plan.
         """
         keys = {
             (partition, bundle): application_id

@@ -50,7 +50,7 @@ class SlotStep(NamedTuple):
 
     Attributes:
         place: where.
-        position: the bundle's place in the plan, see `EpochWriter.publish_epoch`.
+        position: the bundle's number in the plan, see `EpochWriter.publish_epoch`.
         is_closed: see `EpochWriter.publish_epoch`; `None` where the bundle has a delta of the epoch.
     """
 

@@ -82,7 +82,7 @@ class KafkaWriter(ProcessBound):
         self._admin = KafkaAdmin(config, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
         self._marker_partitions: dict[str, int] = {}  # by application id
-        self._places: dict[_Key, int] = {}
+        self._positions: dict[_Key, int] = {}
         self._bundles: OrderedDict[tuple[str, str], BundleProducer] = OrderedDict()
         self._appender: Sender | None = None
         self._transaction_timeout_s = transaction_timeout_s
@@ -131,7 +131,7 @@ class KafkaWriter(ProcessBound):
         marker: Marker,
         batches: Sequence[OutgoingBatch],
         *,
-        place: int | None = None,
+        plan_position: int | None = None,
         is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """See `EpochWriter.publish_epoch`; a topic that does not exist raises UnknownTopicError.
@@ -139,8 +139,8 @@ class KafkaWriter(ProcessBound):
         Readers see the records a moment after the call: Kafka ends a transaction in the background.
         """
         key = application_id, bundle
-        if place is not None:
-            self._places[key] = place
+        if plan_position is not None:
+            self._positions[key] = plan_position
         attempt = 0
         while True:
             attempt += 1
@@ -268,7 +268,7 @@ class KafkaWriter(ProcessBound):
         if application_id not in self._marker_partitions:
             self._marker_partitions[application_id] = self._markers.ensure(application_id)
         return self._markers.partition_of(
-            application_id, bundle, self._marker_partitions[application_id], self._places.get(key)
+            application_id, bundle, self._marker_partitions[application_id], self._positions.get(key)
         )
 
     def _written_by_another(self, key: _Key, marker: Marker, attempt: int) -> bool:

@@ -1,17 +1,57 @@
-"""Answers to the commands of a saga: found in replies and events, and sent to the partition of the saga."""
+"""Answers to the commands of a saga: replies and events, sent to the partition of the saga.
+
+An aggregate of the same topology sends them itself; those of other applications are read from their topics.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
-from hayase.core.records import Record
+from hayase.core.records import Headers, Record
 from hayase.patterns import cloud_events
-from hayase.patterns.replies import decode_reply
+from hayase.patterns.command_reading import Envelope
+from hayase.patterns.replies import Reply, decode_reply
 from hayase.patterns.saga.rows import Answer, read_command_id
 from hayase.processor.api import ContextualProcessor
 
 ANSWER = "Answer"
 """Type of the records, among the commands of a saga, that carry answers."""
+
+
+class AnsweredSaga(msgspec.Struct, frozen=True):
+    """A saga that gets its answers from an aggregate without a detour through the aggregate's topics.
+
+    Attributes:
+        name: of the saga.
+        commands_topic: where answers go.
+        types: types of the events that count.
+    """
+
+    name: str
+    commands_topic: str
+    types: frozenset[str]
+
+    def answers(
+        self, command: Envelope, source: str, events: Sequence[tuple[str, str]], reply: bytes
+    ) -> Iterator[tuple[bytes, bytes, Headers]]:
+        """Key, value and headers of the answers to a command, in the order of what happened.
+
+        Args:
+            command: any command of the aggregate; those of other senders get none.
+            source: the aggregate.
+            events: ids and types of those that it caused.
+            reply: to it.
+        """
+        command_id = command.command_id
+        parts = read_command_id(self.name, command_id)
+        if parts is None:
+            return
+        found = [(id_, Answer(command_id, "event", each)) for id_, each in events if each in self.types]
+        for id_, answer in (*found, (command_id, _answer_of(command_id, decode_reply(reply)))):
+            headers = _headers(answer, id_, source, command.correlation_id)
+            yield parts.saga_id.encode(), msgspec.json.encode(answer), headers
 
 
 class AnswerReader(ContextualProcessor[bytes, bytes, bytes, bytes]):
@@ -39,21 +79,31 @@ class AnswerReader(ContextualProcessor[bytes, bytes, bytes, bytes]):
         answer = self._answer(command_id, attributes.get(cloud_events.TYPE, ""), record.value)
         if answer is None:
             return
-        headers = cloud_events.to_headers({
-            cloud_events.ID: f"{command_id}/{answer.kind}/{attributes.get(cloud_events.ID, '')}",
-            cloud_events.TYPE: ANSWER,
-            cloud_events.SOURCE: attributes.get(cloud_events.SOURCE),
-            cloud_events.CAUSATION: command_id,
-            cloud_events.CORRELATION: attributes.get(cloud_events.CORRELATION),
-        })  # fmt: skip
-        key = command.saga_id.encode()
-        self.context.forward(Record(key, msgspec.json.encode(answer), record.timestamp_ms, headers))
+        answered, source = attributes.get(cloud_events.ID, ""), attributes.get(cloud_events.SOURCE)
+        headers = _headers(answer, answered, source, attributes.get(cloud_events.CORRELATION))
+        self.context.forward(
+            Record(command.saga_id.encode(), msgspec.json.encode(answer), record.timestamp_ms, headers)
+        )
 
     def _answer(self, command_id: str, event_type: str, value: bytes | None) -> Answer | None:
         if self._types is not None:
             return Answer(command_id, "event", event_type) if event_type in self._types else None
         try:
-            reply = decode_reply(value or b"")
+            return _answer_of(command_id, decode_reply(value or b""))
         except msgspec.MsgspecError:
             return None
-        return Answer(command_id, "reply", reply.status, reply.reason, reply.events)
+
+
+def _answer_of(command_id: str, reply: Reply) -> Answer:
+    return Answer(command_id, "reply", reply.status, reply.reason, reply.events)
+
+
+def _headers(answer: Answer, answered: str, source: str | None, correlation: str | None) -> Headers:
+    """Headers of an answer; `answered`: the id of the reply or event that it is made of."""
+    return cloud_events.to_headers({
+        cloud_events.ID: f"{answer.command_id}/{answer.kind}/{answered}",
+        cloud_events.TYPE: ANSWER,
+        cloud_events.SOURCE: source,
+        cloud_events.CAUSATION: answer.command_id,
+        cloud_events.CORRELATION: correlation,
+    })  # fmt: skip

@@ -12,13 +12,14 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
 from hayase.patterns.aggregate_processor import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import AggregateCommand, CommandTarget, check_aggregate_id
-from hayase.patterns.relations import check_relations
-from hayase.patterns.saga.answers import AnswerReader
+from hayase.patterns.relations import aggregate_suppliers, check_relations
+from hayase.patterns.saga.answers import AnsweredSaga, AnswerReader
 from hayase.patterns.saga.definition import D, SagaDefinition, Steps, answer_types, definition_of
 from hayase.patterns.saga.processor import SagaSupplier
 from hayase.patterns.type_names import TypeNames
 from hayase.processor.timestamps import wall_clock_timestamp
 from hayase.serde import Serdes
+from hayase.topology.topology import Topology
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
@@ -131,11 +132,20 @@ class Saga(CommandTarget[Any], Generic[D]):
         decided.to(
             lambda key, value, context: value.topic, Produced.with_(raw, OutgoingSerde(), name=f"{name}-steps-sink")
         )
+        builder.complete_at_build(partial(self._get_answers, builder))
+
+    def _get_answers(self, builder: StreamsBuilder, topology: Topology) -> None:
+        """Have aggregates of the topology answer at once, and read the answers of others from their topics."""
         types = answer_types(self.definitions.values())
+        here = aggregate_suppliers(topology)
         for target in self.targets:
+            counted = frozenset(types[target.name])
+            if target.name in here:
+                here[target.name].sagas += (AnsweredSaga(self.name, self.commands_topic, counted),)
+                continue
             self._read(builder, target.replies_topic, f"{target.name}-replies", None)
-            if types[target.name]:
-                self._read(builder, target.events_topic, f"{target.name}-events", frozenset(types[target.name]))
+            if counted:
+                self._read(builder, target.events_topic, f"{target.name}-events", counted)
 
     def _read(self, builder: StreamsBuilder, topic: str, name: str, types: frozenset[str] | None) -> None:
         """Send the answers in a topic to the partitions of the sagas."""

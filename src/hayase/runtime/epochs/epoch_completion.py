@@ -138,9 +138,12 @@ class GroupOffsets:
         self._monotonic = monotonic
         self._looked_s: float | None = None
         self._all_s: float | None = None
+        self._committed: dict[TopicPartition, int] = {}
 
     def commit(self, record: EpochRecord) -> None:
-        """Commit the ends of an epoch. Where the log refuses, a warning says so: the next epoch commits again.
+        """Commit the ends of an epoch, and of those before it that were not committed.
+
+        Where the log refuses, a warning says so: the next epoch commits again.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`: a later run has begun. Nothing is committed.
@@ -148,17 +151,19 @@ class GroupOffsets:
         self._check_term(record.epoch)
         began = self._monotonic()
         everything = self._all_s is None or began - self._all_s >= _ALL_AGAIN_S
-        offsets = {
+        ends = {
             TopicPartition(topic, partition): end
             for topic, partitions in record.ranges.items()
-            for partition, (start, end) in partitions.items()
-            if end > (0 if everything else start)
+            for partition, (_, end) in partitions.items()
+            if end > 0
         }
+        offsets = {p: end for p, end in ends.items() if everything or self._committed.get(p) != end}
         try:
             self._log.commit_group_offsets(self._group, offsets)
         except LogError as error:  # only other tools look at these
             _LOG.warning("offsets of epoch %d were not committed to group %s: %s", record.epoch, self._group, error)
         else:
+            self._committed |= offsets
             self._all_s = began if everything else self._all_s
 
     def _check_term(self, epoch: int) -> None:

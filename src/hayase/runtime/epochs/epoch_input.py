@@ -144,8 +144,9 @@ class EpochInput:
 
     def lag(self, record: EpochRecord) -> int:
         """How many records the log holds behind an epoch."""
-        ends = self._log.end_offsets(self.partitions)
-        return sum(ends[p] - record.ranges[p.topic][p.partition][1] for p in self.partitions)
+        read = {p: record.ranges[p.topic][p.partition][1] for p in self.partitions}
+        ends = self._sources.end_offsets(read, latest=False)
+        return sum(ends[p] - end for p, end in read.items())
 
     def _for_time(self, time_ms: int) -> Offsets:
         return self._log.offsets_for_time(dict.fromkeys(self.partitions, time_ms))

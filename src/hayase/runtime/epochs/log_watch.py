@@ -32,15 +32,28 @@ TOPICS_POLL_S = 5.0
 """So often it looks whether topics have grown, or are gone."""
 _BUSY_TOPICS_POLL_S = 0.75
 """So often while anything moves, so that what it knows is never too old then."""
+_AHEAD_S = 0.003
+"""So long before a topology begins an epoch, what it plans with is asked for."""
 KNOWN_S = 1.0
 """So long what it has seen counts as known. Planners of an application ask for first offsets once a second, too."""
 
 
 class Watch:
-    """The part of one topology: set when one of its partitions may have moved, or `wake` was called."""
+    """The part of one topology: set when one of its partitions may have moved, or `wake` was called.
 
-    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
+    Args:
+        partitions: of the topology.
+        wanted: called when what moves counts from now on.
+
+    Attributes:
+        partitions: of the topology.
+        wanted_s: from when on it counts, by the monotonic clock, that partitions have moved.
+    """
+
+    def __init__(self, partitions: Sequence[TopicPartition], wanted: Callable[[], None] = lambda: None) -> None:
         self.partitions = tuple(partitions)
+        self.wanted_s = -math.inf
+        self._wanted = wanted
         self._moved = threading.Event()
 
     def wake(self) -> None:
@@ -51,8 +64,15 @@ class Watch:
         """Forget what has moved: call it before the ends are asked for, so that nothing is missed."""
         self._moved.clear()
 
+    def rest(self, until_s: float = math.inf) -> None:
+        """Say that nothing is done about what moves until then, or until `wait` is called."""
+        self.wanted_s = until_s
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until something has moved; whether it has."""
+        if self.wanted_s != -math.inf:
+            self.wanted_s = -math.inf
+            self._wanted()
         return self._moved.wait(timeout_s)
 
 
@@ -90,13 +110,14 @@ class LogWatch:
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._known_ends = _Ends(-math.inf)  # each is replaced as a whole: other threads read it
         self._known_topics = _Topics(-math.inf)
-        self._stopped = threading.Event()
+        self._wanted = threading.Event()
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="hayase-log-watch", daemon=True)
         self._thread.start()
 
     def add(self, partitions: Sequence[TopicPartition]) -> Watch:
         """Watch partitions from now on."""
-        watch = Watch(partitions)
+        watch = Watch(partitions, self._wanted.set)
         with self._lock:
             self._watches.append(watch)
         return watch
@@ -108,7 +129,8 @@ class LogWatch:
 
     def close(self) -> None:
         """Stop looking."""
-        self._stopped.set()
+        self._stopped = True
+        self._wanted.set()
         self._thread.join(timeout=5)
 
     def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
@@ -134,8 +156,9 @@ class LogWatch:
 
     def _run(self) -> None:
         pause_s, moved_at = IDLE_POLL_S, self._monotonic() - _BUSY_S
-        topics_at = self._monotonic()
-        while not self._stopped.wait(pause_s):
+        topics_at = looked_at = self._monotonic()
+        while self._pause(looked_at, pause_s):
+            looked_at = self._monotonic()
             was_busy = self._monotonic() - moved_at < _BUSY_S
             try:
                 moved = self.look()
@@ -152,6 +175,20 @@ class LogWatch:
             now = self._monotonic()
             moved_at = now if moved else moved_at
             pause_s = BUSY_POLL_S if now - moved_at < _BUSY_S else min(IDLE_POLL_S, pause_s + BUSY_POLL_S)
+
+    def _pause(self, looked_at: float, pause_s: float) -> bool:
+        """Wait until it is time to look: later if no topology would do anything about what moves before; whether to.
+
+        That is so while all have epochs at work, or wait for the end of their commit interval.
+        """
+        while not self._stopped:
+            self._wanted.clear()
+            wanted_s = min((watch.wanted_s for watch in self._all()), default=-math.inf)
+            due = max(looked_at + pause_s, min(wanted_s - _AHEAD_S, looked_at + IDLE_POLL_S))
+            if (left_s := due - self._monotonic()) <= 0:
+                return True
+            self._wanted.wait(left_s)
+        return False
 
     def look(self) -> bool:
         """Look once; wakes the topologies of which a partition has moved, and says whether any has."""

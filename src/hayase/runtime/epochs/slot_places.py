@@ -37,7 +37,7 @@ class PlacedTopology:
     def of(cls, app: AppSpec) -> PlacedTopology:
         """As its program has it."""
         positions = {bundle.id: position for position, bundle in enumerate(app.plan.bundles)}
-        known = {bundle: app.places.get(bundle, position) for bundle, position in positions.items()}
+        known = {bundle: app.plan_positions.get(bundle, position) for bundle, position in positions.items()}
         return cls(app.checkpoint_id, app.slot_of_bundles(), known, app.log)
 
 

@@ -37,6 +37,8 @@ _PLAN_AGAIN_S = 60.0
 """So often a topology is planned though nothing has moved: `LogWatch` and `FolderWatch` see what comes."""
 _REPORT_FILE_S = 60.0
 _LAG_AFTER_S = 0.25
+_EARLY_S = 0.005
+"""A loop that wakes this much before a tick begins the next epoch at the tick after it."""
 _PLACE_AGAIN_S = 1.0
 _FAR_BEHIND = 20
 """Epochs of backlog, of the size that they have beside others, from which a topology gets processes of its own."""
@@ -152,6 +154,7 @@ class TopologyLoop:
                     epoch = planner.next_epoch(after, settle=False, wait_s=0)
                     if epoch > after:
                         began = time.monotonic()
+                        self._watch.rest()
                         if not self._run_epoch(planner.record(epoch), report):
                             return
                         after = epoch
@@ -310,12 +313,13 @@ class TopologyLoop:
     def _pause(self, began: float) -> None:
         """The time from one epoch to the next."""
         at_once = self._planner.bounded or self._planner.cut_by_bound  # a bound costs time, not throughput
-        left_s = 0.0 if at_once else began + self._interval_s - time.monotonic()
-        if left_s > 0 or time.monotonic() >= self._settle_at:
+        until = began if at_once else next_tick(began, self._interval_s)
+        if until > time.monotonic() or time.monotonic() >= self._settle_at:
             self._planner.settle_epoch()
             self._settle_at = time.monotonic() + _SETTLE_EVERY_S
-        if left_s > 0:
-            self._stopped.wait(began + self._interval_s - time.monotonic())
+        if until > time.monotonic():
+            self._watch.rest(until)
+            self._stopped.wait(until - time.monotonic())
 
     def _wait(self, after: int) -> None:
         """Until there may be something to do."""
@@ -328,6 +332,16 @@ class TopologyLoop:
         if self._idles:
             until = min(until, time.monotonic() + _IDLING_POLL_S)
         self._watch.wait(max(0.0, until - time.monotonic()))
+
+
+def next_tick(began: float, interval_s: float) -> float:
+    """When the epoch behind one that began then is to begin: an interval later, or up to an interval sooner.
+
+    Topologies of equal intervals have the same ticks, so that a slot publishes in one transaction what it has of many.
+    """
+    if interval_s <= 0:
+        return began
+    return (began + interval_s + _EARLY_S) // interval_s * interval_s
 
 
 def _error_of(result: TopologyResult) -> HayaseError:

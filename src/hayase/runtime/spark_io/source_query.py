@@ -238,7 +238,9 @@ class SparkSourceQuery:
                 marker = Marker(self._app.checkpoint_id, batch, digest)
                 app = self._app.application_id
                 try:
-                    written = writer.publish_epoch(app, self._bundle, marker, [records], place=self._plan_position)
+                    written = writer.publish_epoch(
+                        app, self._bundle, marker, [records], plan_position=self._plan_position
+                    )
                 except CheckpointError as error:
                     raise self._differs(marker) from error
                 if not written:

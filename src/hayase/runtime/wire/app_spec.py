@@ -66,7 +66,7 @@ class AppSpec:
         first_slot: the slot of the first bundle; topologies of a shared runtime begin at different ones.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
         plan_number: of the plan; see `hayase.query.numbered_plans`.
-        places: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
+        plan_positions: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
         former_topics: source topics of earlier plans that this one does not read.
         deleted_bundles: those of earlier plans whose rows are deleted once this one is in use.
         finishes: an epoch that this program began, and that it is to finish before another one goes on.
@@ -109,7 +109,7 @@ class AppSpec:
     first_slot: int = 0
     spark_serdes: Mapping[str, tuple[Serde, Serde]] = field(default_factory=dict)
     plan_number: int = 0
-    places: Mapping[str, int] = field(default_factory=dict)
+    plan_positions: Mapping[str, int] = field(default_factory=dict)
     former_topics: frozenset[str] = frozenset()
     deleted_bundles: tuple[str, ...] = ()
     finishes: int | None = None

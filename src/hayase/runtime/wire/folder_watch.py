@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -13,13 +14,20 @@ _LOG = logging.getLogger("hayase.runtime")
 POLL_S = 0.1
 _TICK_NS = 50_000_000
 """Two changes of a folder within this time may have the same time of change, so the folder is looked at again."""
+_EAGER_LOOKS = 10
+_SELDOM_LOOKS = 5
+"""A folder that has changed at so many looks in a row is reported at each fifth only: it will go on changing, and who
+looks into it again each time computes for nothing else."""
+_APART_S = 0.002
+"""Between two calls: those who are called compute, and all at once would keep other threads from their turn."""
 _JOIN_S = 5.0
 
 
 class FolderWatch:
     """Calls back, in a thread of its own, when files of a folder were published or removed. Thread-safe.
 
-    Fifty threads that look at their folders by themselves wake hundreds of times a second, for nothing mostly.
+    Fifty threads that look at their folders by themselves wake hundreds of times a second, for nothing mostly. A folder
+    that changes all the time is reported less often than it is looked at.
 
     Args:
         poll_s: seconds between two looks.
@@ -28,7 +36,7 @@ class FolderWatch:
     def __init__(self, poll_s: float = POLL_S) -> None:
         self._poll_s = poll_s
         self._lock = threading.Lock()
-        self._watched: dict[Path, tuple[Callable[[], None], int]] = {}
+        self._watched: dict[Path, _Watched] = {}
         self._failed: set[Path] = set()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hayase-folders", daemon=True)
@@ -37,7 +45,7 @@ class FolderWatch:
     def add(self, folder: Path, changed: Callable[[], None]) -> None:
         """Call `changed` soon, and after each change of the folder from now on; it must return at once."""
         with self._lock:
-            self._watched[folder] = changed, 0
+            self._watched[folder] = _Watched(changed)
 
     def remove(self, folder: Path) -> None:
         """Look at a folder no longer."""
@@ -54,34 +62,54 @@ class FolderWatch:
         with self._lock:
             folders = list(self._watched)
         for folder in folders:
+            with self._lock:
+                watched = self._watched.get(folder)
+            if watched is None:  # removed meanwhile
+                continue
             try:
-                self._look_at(folder)
+                if _has_news(folder, watched):
+                    watched.changed()
+                    self._stopped.wait(_APART_S)
             except Exception:  # of this one alone; the next look may fare better
                 if folder not in self._failed:
                     _LOG.exception("%s could not be looked at", folder)
                 self._failed.add(folder)
-                self._note_seen(folder, 0)
+                watched.seen_ns = 0
             else:
                 self._failed.discard(folder)
-
-    def _look_at(self, folder: Path) -> None:
-        try:
-            changed_ns = folder.stat().st_mtime_ns
-        except FileNotFoundError:  # the run has ended
-            return
-        settled = time.time_ns() - changed_ns > _TICK_NS
-        with self._lock:
-            changed, seen_ns = self._watched.get(folder, (None, 0))
-        if changed is None or changed_ns == seen_ns:
-            return
-        self._note_seen(folder, changed_ns if settled else 0)
-        changed()
-
-    def _note_seen(self, folder: Path, changed_ns: int) -> None:
-        with self._lock:
-            if folder in self._watched:  # perhaps with another callback by now
-                self._watched[folder] = self._watched[folder][0], changed_ns
 
     def _run(self) -> None:
         while not self._stopped.wait(self._poll_s):
             self.look()
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A folder.
+
+    Attributes:
+        changed: called when it has changed.
+        seen_ns: its time of change when `changed` was called last; 0: it is called in any case.
+        looks: in a row at which it had changed.
+    """
+
+    changed: Callable[[], None]
+    seen_ns: int = 0
+    looks: int = 0
+
+
+def _has_news(folder: Path, watched: _Watched) -> bool:
+    """Whether to report a folder now."""
+    try:
+        changed_ns = folder.stat().st_mtime_ns
+    except FileNotFoundError:  # the run has ended
+        return False
+    if changed_ns == watched.seen_ns:
+        watched.looks = 0
+        return False
+    watched.looks += 1
+    if watched.looks > _EAGER_LOOKS and watched.looks % _SELDOM_LOOKS:
+        return False
+    settled = time.time_ns() - changed_ns > _TICK_NS
+    watched.seen_ns = changed_ns if settled else 0
+    return True

@@ -73,14 +73,14 @@ class PatientWriter:
         marker: Marker,
         batches: Sequence[OutgoingBatch],
         *,
-        place: int | None = None,
+        plan_position: int | None = None,
         is_closed: Callable[[], bool] | None = None,
     ) -> bool:
         """See `EpochWriter.publish_epoch`."""
         return patiently(
             self._patience,
             lambda: self._writer.publish_epoch(
-                application_id, bundle, marker, batches, place=place, is_closed=is_closed
+                application_id, bundle, marker, batches, plan_position=plan_position, is_closed=is_closed
             ),
         )
 

@@ -235,7 +235,7 @@ class WorkerProcess:
             if timed and not self._says_shutdown_listener:
                 self._says_shutdown_listener = True
                 self._shutdown_listener.start()
-            position = self._app.places.get(bundle.id)
+            position = self._app.plan_positions.get(bundle.id)
             if position is None:
                 position = self._app.plan.bundles.index(bundle)
             runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, position)

@@ -11,6 +11,7 @@ from importlib import metadata
 
 from hayase.core.errors import HayaseError, LogError
 from hayase.core.failpoints import reach
+from hayase.serde.registry import SchemaRegistry
 from hayase.server.commands.log import CommandLog
 from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen, damaged
 from hayase.server.commands.statuses import CommandStatus, CommandStatuses, command_id
@@ -22,6 +23,7 @@ from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.ast.statements import QueryAction, QueryControl
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.engine import PersistentQuery, PreparedStatement, SqlEngine
+from hayase.sql.formats.inference import subjects_of
 from hayase.sql.grammar.parser import ParsedStatement, parse_statement
 from hayase.sql.settings import effective
 from hayase.sql.statements.results import StatementResult
@@ -57,6 +59,7 @@ class CommandExecutor:
         log: the command topic.
         topics: those of the log.
         host: that runs the queries.
+        registry: of schemas, if there is one.
         settings_of_query: settings of Hayase for a query, of those that count for its statement.
     """
 
@@ -66,6 +69,7 @@ class CommandExecutor:
         log: CommandLog,
         topics: LogTopics,
         host: QueryHost,
+        registry: SchemaRegistry | None,
         settings_of_query: SettingsOfQuery,
     ) -> None:
         self.engine = engine
@@ -74,6 +78,7 @@ class CommandExecutor:
         self._log = log
         self._topics = topics
         self._host = host
+        self._registry = registry
         self._settings_of_query = settings_of_query
         self._next_sequence = 0
         self._paused: set[str] = set()
@@ -200,9 +205,16 @@ class CommandExecutor:
             first_number=prepared.first_number,
             plans={query.id: _digest(query) for query in prepared.result.started},
             queries=list(self._wanted(statement)) if isinstance(statement, QueryControl) else [],
-            deletes=[DoomedTopic(topic, self._topics.topic_id(topic)) for topic in execution.to_delete],
+            deletes=[self._doomed(topic) for topic in execution.to_delete],
             hayase=metadata.version("hayase"),
         )
+
+    def _doomed(self, topic: str) -> DoomedTopic:
+        subjects: set[str] = set()
+        for source in self.engine.catalog:
+            if source.topic == topic:
+                subjects.update(subjects_of(topic, {"key": source.key_format, "value": source.value_format}))
+        return DoomedTopic(topic, self._topics.topic_id(topic), sorted(subjects))
 
     def _carry_out(self, command: Command, prepared: PreparedStatement) -> None:
         """The effects of a command outside of the catalog; doing them again does nothing more."""
@@ -221,8 +233,19 @@ class CommandExecutor:
         reach("after_command_queries", epoch=command.sequence)
         for doomed in command.deletes:
             if doomed.topic_id is not None and self._topics.topic_id(doomed.name) == doomed.topic_id:
+                self._delete_subjects(doomed)  # before the topic, whose id says that this is still to be done
                 self._topics.delete(doomed.name)
         reach("after_command_deletes", epoch=command.sequence)
+
+    def _delete_subjects(self, doomed: DoomedTopic) -> None:
+        registry = self._registry
+        for subject in doomed.subjects if registry is not None else ():
+            assert registry is not None
+            try:
+                registry.delete(subject)
+            except HayaseError as error:  # it is not there; or the topic goes all the same
+                if error.condition != "SCHEMA_NOT_FOUND":
+                    _LOG.warning("subject %s of the deleted topic %s stays: %s", subject, doomed.name, error)
 
     def _adopt(self, command: Command, prepared: PreparedStatement) -> None:
         """Make a command count in this process."""

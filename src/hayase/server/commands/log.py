@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hayase.core.errors import CheckpointError, LogError
+from hayase.core.errors import CheckpointError, HayaseError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
 from hayase.server.commands.backup import CommandBackup
 from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
 
+_LOG = logging.getLogger("hayase.server.commands")
 _BUNDLE = "commands"
 _CHECKPOINT = "commands"
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
@@ -70,6 +73,16 @@ class CommandLog:
             self._backup.complete([encoded(record) for record in records])
         return records
 
+    def prepare(self) -> None:
+        """Have the log ready for the first record, in a thread: statements are checked meanwhile."""
+        threading.Thread(target=self._prepare, name="hayase-commands-ready", daemon=True).start()
+
+    def _prepare(self) -> None:
+        try:
+            self._log.prepare_transactions(self.topic)
+        except HayaseError as error:  # the first record waits for it then, or says what is wrong
+            _LOG.debug("the log is not ready for commands yet: %s", error)
+
     def append(self, record: Record) -> None:
         """Write a record with the next number.
 
@@ -83,7 +96,7 @@ class CommandLog:
         if self._writer is None:
             self._writer = self._log.writer()
         try:
-            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], place=0)
+            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], plan_position=0)
         except (CheckpointError, LogError) as error:
             if error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED"):
                 raise LogError(

@@ -17,10 +17,17 @@ class TopicSeen(msgspec.Struct, frozen=True):
 
 
 class DoomedTopic(msgspec.Struct, frozen=True):
-    """A topic that a command deletes: this one, and none that has its name later."""
+    """A topic that a command deletes: this one, and none that has its name later.
+
+    Attributes:
+        name: of the topic.
+        topic_id: of the topic; `None`: it is not there.
+        subjects: of the schema registry that go with it.
+    """
 
     name: str
     topic_id: str | None
+    subjects: list[str] = []
 
 
 class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):

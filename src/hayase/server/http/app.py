@@ -14,6 +14,7 @@ from hayase.server.errors import RequestError
 from hayase.server.http import info, inserts_stream, ksql, metrics, query, query_stream, status, ws_query
 from hayase.server.http.access import AccessChecks
 from hayase.server.http.errors import error_response
+from hayase.server.http.head import HeadAnswers
 from hayase.server.http.timing import Timing
 
 _ENDPOINTS = (query_stream, query, ksql, ws_query, inserts_stream, status, info)
@@ -24,7 +25,11 @@ def make_app(context: ServerContext) -> Starlette:
     """The application of a server; it serves HTTP and WebSocket."""
     settings = context.settings
     registry = CollectorRegistry()
-    middleware = [Middleware(Timing, registry), Middleware(AccessChecks, settings, context.users)]
+    middleware = [
+        Middleware(HeadAnswers),
+        Middleware(Timing, registry),
+        Middleware(AccessChecks, settings, context.users),
+    ]
     if settings.allowed_origins:
         origins, everything = list(settings.allowed_origins), ["*"]
         cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=everything, allow_headers=everything)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from hayase.core.errors import HayaseError
+from hayase.core.logs import log_context
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch, RecordBatch
 from hayase.server.local_run.run import STATE_BYTES_MAX, LocalRun
@@ -152,6 +153,10 @@ class LocalQuery:
             self._changed.notify_all()
 
     def _follow(self) -> None:
+        with log_context(application_id=self._name):
+            self._follow_until_end()
+
+    def _follow_until_end(self) -> None:
         try:
             self._begin()
             while not self._closed:

@@ -11,6 +11,9 @@ from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.location import Location
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, DataSource
 from hayase.sql.errors import StatementError, located
+from hayase.sql.types.sql_types import StructType, quoted_name
+
+_SHOWN_MAX = 12
 
 CANNOT = "can_not".replace("_", " ").capitalize()
 """Two words, as some of ksqlDB's messages have it; `make lint` refuses that spelling in prose."""
@@ -58,7 +61,10 @@ class Scope:
         for source in self.sources:
             if source.alias == alias:
                 return source
-        raise StatementError("UNKNOWN_SOURCE", f"'{alias}' is not a valid stream/table name or alias.")
+        hint = ""
+        if any(isinstance(source.source.columns.get(alias), StructType) for source in self.sources):
+            hint = f"\n{alias} is a column of type STRUCT, whose fields are written {alias}->NAME."
+        raise StatementError("UNKNOWN_SOURCE", f"'{alias}' is not a valid stream/table name or alias.{hint}")
 
     def flat_name(self, alias: str, column: str) -> str:
         """The name of a column in the rows of the plan."""
@@ -127,9 +133,14 @@ class Scope:
         message = f"{position(ref.location)}{clause} column '{text}' cannot be resolved."
         if clause == "PARTITION BY":
             message += f" '{text}' must be a column in the source schema since PARTITION BY is applied on the input."
-        near = difflib.get_close_matches(ref.name, sorted(self.all_names()), n=1)
+        names = sorted(self.all_names())
+        near = difflib.get_close_matches(ref.name, names, n=1)
         if near:
             message += f"\nDid you mean '{near[0]}'?"
+        elif len(names) <= _SHOWN_MAX:
+            message += f"\nThe columns are {', '.join(map(quoted_name, names))}."
+        if ref.name != ref.name.upper():
+            message += f"\nA text is written in single quotes: '{ref.name}'."
         return StatementError("UNKNOWN_COLUMN", message, location=ref.location)
 
     def flatten(self, expression: Expression) -> Expression:

@@ -98,6 +98,10 @@ def _cast_to(compiler: ColumnCompiler, expression: Cast) -> Form:
         return Form(converted.value, any_of(operand.unsure, converted.unsure))
     if isinstance(expression.operand, DecimalLiteral) and target == DOUBLE:
         return Form(as_double(expression.operand, operand.value, source))
+    if isinstance(source, TimestampType) and isinstance(target, DateType):
+        days = operand.value // _DAY_MS
+        outside = (days != wrapped(days)).fill_null(False)
+        return Form(days, any_of(operand.unsure, outside))
     return Form(_cast_value(operand.value, source, target), operand.unsure)
 
 
@@ -121,8 +125,6 @@ def _cast_value(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr:
             return value.cast(pl.String)
         case BooleanType(), StringType():
             return pl.when(value.is_null()).then(None).when(value).then(pl.lit("true")).otherwise(pl.lit("false"))
-        case TimestampType(), DateType():
-            return value // _DAY_MS
         case TimestampType(), TimeType():
             return value % _DAY_MS
         case DateType(), TimestampType():

@@ -66,4 +66,7 @@ def struct_type(fields: Sequence[tuple[str, Expression]], type_of: TypeOf) -> St
                 location=field.location,
             )
         types.append((name, type_))
-    return StructType(tuple(types))
+    struct = StructType(tuple(types))
+    if struct.repeated:
+        raise StatementError("DUPLICATE_FIELD", f"Duplicate field names found in STRUCT: {struct.repeated}")
+    return struct

@@ -197,8 +197,11 @@ class Typer:
             case StructConstructor(fields):
                 return struct_type(fields, lambda one: self.type_of(one, variables))
         text = expression_text(expression)
-        advice = f"; a column of this name is written `{text}`" if isinstance(expression, TimeUnit) else ""
-        raise _error(expression, "MISPLACED_EXPRESSION", f"{text} can only be an argument{advice}")
+        if isinstance(expression, TimeUnit):
+            problem = f"{text} is a unit of time here; a column of this name is written `{text}`"
+        else:
+            problem = f"{text} can only be an argument of a function"
+        raise _error(expression, "MISPLACED_EXPRESSION", problem)
 
     def _column(self, expression: Expression, name: str) -> SqlType:
         type_ = self.columns.get(name)

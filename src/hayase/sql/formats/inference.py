@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hayase.core.errors import ConfigError, SchemaRegistryError
@@ -42,6 +42,11 @@ class SchemaColumns:
 def subject_of(topic: str, side: Side) -> str:
     """The subject of a topic's keys or values."""
     return f"{topic}-{side}"
+
+
+def subjects_of(topic: str, formats: Mapping[Side, FormatInfo]) -> list[str]:
+    """The subjects of a topic, of those sides whose formats have schemas in a registry."""
+    return [subject_of(topic, side) for side, format_ in formats.items() if format_.name in _KINDS]
 
 
 def infer_columns(format_: FormatInfo, side: Side, topic: str, registry: SchemaRegistry) -> SchemaColumns:
@@ -199,7 +204,14 @@ def _type(format_: FormatInfo, schema: RegistrySchema, registry: SchemaRegistry)
 def _upper_cased(type_: sql.SqlType) -> sql.SqlType:
     match type_:
         case sql.StructType(fields):
-            return sql.StructType(tuple((name.upper(), _upper_cased(each)) for name, each in fields))
+            struct = sql.StructType(tuple((name.upper(), _upper_cased(each)) for name, each in fields))
+            if struct.repeated:
+                raise StatementError(
+                    "DUPLICATE_FIELD",
+                    f"Fields of a record in the schema have one name in SQL: {struct.repeated}. Give the columns in "
+                    "the statement, with names in backquotes where their case counts",
+                )
+            return struct
         case sql.ArrayType(item):
             return sql.ArrayType(_upper_cased(item))
         case sql.MapType(key, value):

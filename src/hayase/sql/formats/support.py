@@ -262,7 +262,11 @@ def _without_columns(side: Side, columns: Sequence[Column]) -> str | None:
 
 def _kafka(side: Side, columns: Sequence[Column]) -> str | None:
     if len(columns) > 1:
-        return f"The 'KAFKA' format only supports a single field. Got: [{_shown(side, columns)}]"
+        other = f"WITH ({side.upper()}_FORMAT = 'JSON')"
+        return (
+            f"The 'KAFKA' format only supports a single field. Got: [{_shown(side, columns)}]\n"
+            f"Another format holds several, for example {other}."
+        )
     for column in columns:
         if type(column.type) not in KAFKA_TYPES:
             return f"The 'KAFKA' format does not support type '{base_name(column.type)}'"

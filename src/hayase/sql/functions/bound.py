@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.declarations import Declaration
 from hayase.sql.functions.matching import ArgumentTarget, Match
 from hayase.sql.functions.results import CheckedAggregate, CheckedFunction, CheckedTableFunction
@@ -172,7 +172,10 @@ def bind_aggregate(
         literals=tuple(literals[at] for at, parameter in enumerate(found.parameters) if parameter.literal),
         settings=settings,
     )
-    state_type = bound.create().state_type
+    try:
+        state_type = bound.create().state_type
+    except FunctionError as error:  # of a literal argument
+        raise StatementError(error.condition, error.message) from error
     if callable(state_type):
         state_type = state_type(bound.argument_types)
     return replace(bound, state_type=state_type, checked=declaration.checked)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import keyword
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 from hayase.sql.errors import StatementError
@@ -65,7 +68,7 @@ class PythonFunction:
         if len(set(self.parameters)) != len(self.parameters):
             raise StatementError("INVALID_FUNCTION", f"two parameters of {self.name} have the same name in Python")
         try:
-            compiled(self.name, self.parameters, self.body)
+            function = compiled(self.name, self.parameters, self.body)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = error.lineno if isinstance(error, SyntaxError) else None
             where = "" if line is None else f" (line {line - 1} of the body)"
@@ -74,6 +77,33 @@ class PythonFunction:
                 f"the Python of {self.name} cannot be compiled: {error.args[0] if error.args else error}{where}. Give "
                 "an expression, or the statements of a function with `return`",
             ) from error
+        unknown = sorted(_globals_of(function.__code__) - vars(builtins).keys())
+        if unknown:
+            raise StatementError(
+                "INVALID_FUNCTION",
+                f"the Python of {self.name} uses {', '.join(unknown)}, which it does not define; its parameters are "
+                f"{', '.join(self.parameters) or 'none'}, in lower case. Import what you need in the body",
+            )
+        if _returns_nothing(function.__code__):
+            raise StatementError(
+                "INVALID_FUNCTION", f"the Python of {self.name} returns nothing: give an expression, or use `return`"
+            )
+
+
+def _globals_of(code: CodeType) -> set[str]:
+    """Names that code looks for outside of it, its inner functions included."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return names.union(*map(_globals_of, inner))
+
+
+def _returns_nothing(code: CodeType) -> bool:
+    """Whether every end of a function is one that gives None."""
+    instructions = list(dis.get_instructions(code))
+    ends = [at for at, each in enumerate(instructions) if each.opname.startswith("RETURN_VALUE")]
+    return bool(ends) and all(
+        instructions[at - 1].opname == "LOAD_CONST" and instructions[at - 1].argval is None for at in ends
+    )
 
 
 def python_declaration(

@@ -113,7 +113,8 @@ class FunctionRegistry:
         overloads = self._overloads.get(name.upper())
         if not overloads:
             near = difflib.get_close_matches(name.upper(), self.names(), n=1)
-            hint = f"Did you mean {near[0]}?" if near else "LIST FUNCTIONS shows all"
+            own = "functions of your own are known where --functions names their file or module"
+            hint = f"Did you mean {near[0]}?" if near else f"LIST FUNCTIONS shows all; {own}"
             raise StatementError("UNKNOWN_FUNCTION", f"Can't find any functions with the name '{name}'. {hint}")
         return tuple(overloads)
 

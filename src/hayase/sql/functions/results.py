@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.types import sql_types as sql
+from hayase.sql.types.decimals import rounded
 
 _LIMITS: dict[type[sql.SqlType], int] = {
     sql.IntegerType: 2**31,
@@ -17,7 +19,6 @@ _LIMITS: dict[type[sql.SqlType], int] = {
     sql.TimeType: 2**31,
     sql.TimestampType: 2**63,
 }
-_ROUNDING = Context(prec=1_000, rounding=ROUND_HALF_UP)
 _PYTHON_TYPES: dict[type[sql.SqlType], type] = {sql.BooleanType: bool, sql.BytesType: bytes}
 
 
@@ -39,11 +40,8 @@ def checked(value: Any, type_: sql.SqlType, name: str) -> Any:
         case sql.DoubleType() if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         case sql.DecimalType(precision, scale) if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            number = Decimal(value)
-            if number.is_finite() and number.adjusted() < precision:
-                scaled = number.quantize(Decimal((0, (1,), -scale)), context=_ROUNDING)
-                if len(scaled.as_tuple().digits) <= precision:
-                    return scaled
+            with suppress(ArithmeticError):
+                return rounded(Decimal(value), precision, scale)
         case sql.StringType() if isinstance(value, str):
             if value.isascii() or value == value.encode(errors="replace").decode():
                 return value

@@ -250,6 +250,8 @@ class _Parser:
             parameters.append(self.parameter())
         self.take("->")
         result = None if self.accept("?") else self.pattern()
+        if isinstance(result, AnyDecimal):
+            raise ValueError(f"signature {self.text!r}: a result needs its digits, for example DECIMAL(12, 2)")
         if self.position != len(self.tokens):
             raise ValueError(f"signature {self.text!r}: unexpected {self.peek()!r} behind the result")
         if sum(parameter.variadic for parameter in parameters) > 1:

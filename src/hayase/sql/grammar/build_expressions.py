@@ -50,6 +50,7 @@ from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.build_types import build_type
 from hayase.sql.grammar.limits import LEVELS_OF_A_CALL, MAX_NESTING
 from hayase.sql.grammar.names import Node, branch, branches, leaf, limited, location_of, name_of, text_of
+from hayase.sql.types.decimals import negate
 
 _ARITHMETIC = {operator.name.lower(): operator for operator in ArithmeticOperator}
 _COMPARISONS = {operator.name.lower(): operator for operator in ComparisonOperator}
@@ -140,7 +141,7 @@ class _Builder:
             case IntegerLiteral(value) | BigintLiteral(value) if -value < 2**63:
                 return whole_number(-value, location)
             case DecimalLiteral(decimal):
-                return DecimalLiteral(decimal.copy_negate(), location=location)
+                return DecimalLiteral(negate(decimal), location=location)
             case DoubleLiteral(double):
                 return DoubleLiteral(-double, location=location)
             case expression:
@@ -268,7 +269,7 @@ def number(token: Token, location: Location | None, *, negative: bool = False) -
     """The literal of a number: by its form, and by its size."""
     text = f"-{token}" if negative else str(token)
     if token.type == "DECIMAL_VALUE":
-        return DecimalLiteral(Decimal(text), location=location)
+        return DecimalLiteral(negate(Decimal(token)) if negative else Decimal(token), location=location)
     if token.type == "FLOATING_POINT_VALUE":
         double = float(text)
         if math.isinf(double):

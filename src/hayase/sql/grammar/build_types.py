@@ -57,7 +57,11 @@ def build_type(node: Node, depth: int = 0) -> SqlType:
             return MapType(build_type(branch(node), depth + 1), build_type(branch(node, 1), depth + 1))
         case "struct_type":
             fields = [(name_of(branch(field)), build_type(branch(field, 1), depth + 1)) for field in branches(node)]
-            return StructType(limited(fields, "fields of a STRUCT", location_of(node)))
+            struct = StructType(limited(fields, "fields of a STRUCT", location_of(node)))
+            if struct.repeated:
+                problem = f"Duplicate field names found in STRUCT: {struct.repeated}"
+                raise ParseFailedError("DUPLICATE_FIELD", problem, location=location_of(node))
+            return struct
         case "decimal_type":
             return _decimal(node, integer_of(leaf(node)), integer_of(leaf(node, 1)))
     return _named(node)

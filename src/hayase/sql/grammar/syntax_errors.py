@@ -19,7 +19,7 @@ _SHOWN = {type_: f"'{symbol}'" for symbol, type_ in SYMBOLS.items()} | {
     "$END": "';'",
 }
 _ORDER = [*_SHOWN, *sorted(KEYWORDS)]
-_MOST_SHOWN = 8
+_MOST_SHOWN = 14  # as many as there are units of time
 
 
 def location_of(token: Token) -> Location:

@@ -76,6 +76,19 @@ class RawStatement:
     """The semicolon; `None` if the script ends without one."""
 
 
+def comments_and_others(text: str) -> Iterator[tuple[int, str]]:
+    """Position and text of all in a script that is no space: comments, which begin with `--` or `/*`, and the rest.
+
+    Nothing is refused: a character that begins no token, such as a quote without its second, is one by itself.
+    """
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup != "SPACE":
+            yield position, text[position] if match is None else match.group()
+        position = position + 1 if match is None else match.end()
+
+
 def tokens_of(text: str) -> Iterator[Token]:
     """The tokens of a script, without spaces and comments."""
     position = line_start = len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0

@@ -150,6 +150,9 @@ def _names(statement: InsertValues, target: DataSource) -> tuple[str, ...]:
                 f"Column name {quoted_name(name)} does not exist. The columns of {quoted_name(target.name)} are "
                 f"{', '.join(map(quoted_name, target.columns))}, and {ROWTIME}",
             )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise StatementError("DUPLICATE_COLUMN", f"Duplicate column names: {', '.join(map(quoted_name, twice))}")
     missing = [column.name for column in target.key if column.name not in names]
     if missing and target.is_table:
         raise StatementError(

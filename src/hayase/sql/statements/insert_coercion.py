@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from hayase.sql.types.casts import can_cast, caster
-from hayase.sql.types.sql_types import BYTES, STRING, SqlType
+from hayase.sql.types.sql_types import BYTES, STRING, ArrayType, MapType, SqlType, StructType, quoted_name
 
 
 def insert_caster(given: SqlType | None, target: SqlType) -> Callable[[Any], Any]:
@@ -24,7 +24,24 @@ def insert_caster(given: SqlType | None, target: SqlType) -> Callable[[Any], Any
         return _bytes_of_text
     if not can_cast(given, target):
         raise ValueError(f"{given} does not become {target}")
+    _check_fields(given, target)
     return partial(_unchanged, caster(given, target), target)
+
+
+def _check_fields(given: SqlType, target: SqlType) -> None:
+    """A ValueError for a field of a STRUCT that the target has not: it would be lost, where CAST leaves it out."""
+    match given, target:
+        case StructType(fields), StructType(target_fields):
+            types = dict(target_fields)
+            for name, type_ in fields:
+                if name not in types:
+                    there = ", ".join(map(quoted_name, types))
+                    raise ValueError(f"there is no field {quoted_name(name)}; the fields are {there}")
+                _check_fields(type_, types[name])
+        case ArrayType(item), ArrayType(target_item):
+            _check_fields(item, target_item)
+        case MapType(_, value), MapType(_, target_value):
+            _check_fields(value, target_value)
 
 
 def _same(value: Any) -> Any:

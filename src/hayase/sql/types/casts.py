@@ -203,7 +203,10 @@ def _double_to_integer(bits: int, value: float) -> int:
 
 
 def _timestamp_to_date(milliseconds: int) -> int:
-    return milliseconds // _DAY_MS
+    days = milliseconds // _DAY_MS
+    if not -(1 << 31) <= days < 1 << 31:
+        raise ValueError(f"{days} days since 1970-01-01 are no DATE")
+    return days
 
 
 def _timestamp_to_time(milliseconds: int) -> int:

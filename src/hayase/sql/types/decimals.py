@@ -40,7 +40,7 @@ def rounded(value: Decimal, precision: int, scale: int) -> Decimal:
         result = value.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
     except InvalidOperation as error:
         raise overflow(value, precision, scale) from error
-    if result.adjusted() >= precision - scale and result:
+    if (result.adjusted() >= precision - scale and result) or result.is_nan():
         raise overflow(value, precision, scale)
     return result or result.copy_abs()  # BigDecimal has one zero
 

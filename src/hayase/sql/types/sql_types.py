@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -124,6 +125,13 @@ class StructType(SqlType):
     """STRUCT<name type, …>."""
 
     fields: tuple[tuple[str, SqlType], ...]
+
+    @property
+    def repeated(self) -> str:
+        """The names that more than one field has, as SQL; empty in every type that a statement gets."""
+        names = [name for name, _ in self.fields]
+        counts = Counter(names) if len(dict(self.fields)) < len(names) else {}
+        return ", ".join(quoted_name(name) for name, count in counts.items() if count > 1)
 
     def __hash__(self) -> int:
         return hash((len(self.fields), self.fields[:4]))  # thousands of fields would be hashed again for each use

@@ -24,6 +24,9 @@ _LENGTH_BYTES = 4
 DIGEST_BYTES = 16
 """Length of the checksum at the end of a delta."""
 _IPC = pa.ipc.IpcWriteOptions(compression="lz4")
+_IPC_OF_ONE_THREAD = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # type: ignore[call-arg] # stubs
+_THREADS_FROM_BYTES = 1 << 20
+"""Columns that are smaller are compressed sooner than threads are woken for them."""
 
 
 class _Output(msgspec.Struct, array_like=True):
@@ -399,7 +402,8 @@ def _ipc(**columns: pa.Array) -> bytes | memoryview:
     if batch.num_rows == 0:
         return b""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
+    options = _IPC if batch.nbytes >= _THREADS_FROM_BYTES else _IPC_OF_ONE_THREAD
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return memoryview(sink.getvalue())
 

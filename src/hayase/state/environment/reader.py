@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
+import lmdb
+
 from hayase.core.errors import StateError
 from hayase.state.environment import crash_marker, layout
 from hayase.state.environment.base import BaseStore, Entries
@@ -22,10 +24,13 @@ from hayase.state.environment.environment import (
     open_state_environment,
     read_meta,
 )
-from hayase.storage.lmdb_env import is_environment_open, read_transaction
+from hayase.storage.lmdb_env import is_environment_open, is_open, read_transaction
 from hayase.storage.lmdb_pages import PagesDamaged
 from hayase.storage.page_checksums import PageChecksums
 
+_LOOKED_S = 0.02
+"""For so long an environment that was looked at is read without another look at its files: with each look a thread that
+answers lets go of Python's lock, and gets it back behind all others that compute."""
 _CHECKED_EVERY = 512
 """Entries of a scan between two looks at the clock."""
 
@@ -149,6 +154,7 @@ class BundleReader:
             os.fspath(self.path / name) for name in (crash_marker.BOOT_FILE, DATA_FILE, DAMAGED_FILE)
         )
         self._trusted_boot: tuple[int, int] | None = None
+        self._looked_at: tuple[float, lmdb.Environment] | None = None
 
     @contextmanager
     def snapshot(self, *, max_seconds: float = 10.0) -> Iterator[ReaderSnapshot]:
@@ -162,6 +168,16 @@ class BundleReader:
                 there is no state at the path yet, or none that survived the last power loss. `SCAN_TOO_LONG`, from the
                 methods of its stores.
         """
+        with read_transaction(self._environment()) as txn:
+            yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))
+
+    def _environment(self) -> lmdb.Environment:
+        """The environment, if it may be read."""
+        now_s = self._clock()
+        if self._looked_at is not None:
+            until_s, environment = self._looked_at
+            if now_s < until_s and is_open(environment):
+                return environment
         # Never open what the application would delete: opening a damaged environment may crash.
         if not self._is_trusted() or not os.path.exists(self._data_file):  # noqa: PTH110 - as in `_identity`
             raise StateError(
@@ -171,8 +187,9 @@ class BundleReader:
                 "state.dir.",
             )
         self._check_once()
-        with read_transaction(open_state_environment(self.path)) as txn:
-            yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))
+        environment = open_state_environment(self.path)
+        self._looked_at = now_s + _LOOKED_S, environment
+        return environment
 
     def _is_trusted(self) -> bool:
         """Whether the environment survived the last power loss; a BOOT file that was read is not read again."""

@@ -21,6 +21,7 @@ from hayase.sql.ast.statements import (
     CreateSource,
 )
 from hayase.sql.ast.text import expression_text
+from hayase.sql.catalog.catalog import did_you_mean
 from hayase.sql.catalog.sources import ROWTIME, WINDOW_BOUNDS, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
@@ -76,7 +77,7 @@ def check_null_values(
 def _source(name: str, engine: SqlEngine) -> DataSource:
     source = engine.catalog.find(name)
     if source is None:
-        raise StatementError("UNKNOWN_SOURCE", f"{name} does not exist.")
+        raise StatementError("UNKNOWN_SOURCE", f"{name} does not exist.{did_you_mean(engine.catalog, name)}")
     return source
 
 
@@ -162,12 +163,12 @@ def check_source(statement: AssertSource, engine: SqlEngine) -> None:
     actual = _source(statement.name, engine)
     expected = _declared(statement, actual, engine)
     for what, left, right in (
-        ("type", expected.kind, actual.kind),
+        ("type", expected.kind.value, actual.kind.value),
         ("schema", expected.schema_text, actual.schema_text),
         ("kafka topic", expected.topic, actual.topic),
         ("key format", expected.key_format.name, actual.key_format.name),
         ("value format", expected.value_format.name, actual.value_format.name),
-        ("window type", expected.window and expected.window.kind, actual.window and actual.window.kind),
+        ("window type", _window_kind(expected), _window_kind(actual)),
         ("window size", expected.window and expected.window.size_ms, actual.window and actual.window.size_ms),
         ("timestamp column", _time_column(expected), _time_column(actual)),
         ("timestamp format", _time_format(expected), _time_format(actual)),
@@ -188,6 +189,10 @@ def _declared(statement: AssertSource, actual: DataSource, engine: SqlEngine) ->
     create = CreateSource(statement.kind, statement.name, columns, statement.properties)
     scratch.execute(ParsedStatement(statement_text(create), create, statement.location or Location(1, 1)))
     return _source(statement.name, scratch)
+
+
+def _window_kind(source: DataSource) -> str | None:
+    return None if source.window is None else source.window.kind.value
 
 
 def _columns_of(source: DataSource) -> tuple[ColumnDefinition, ...]:

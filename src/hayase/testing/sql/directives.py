@@ -15,19 +15,35 @@ CREATE STREAM b AS SELECT * FROM a;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from hayase.core.errors import ConfigError
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.script_files import script_text
-from hayase.testing.sql.expected_errors import unexpected
+from hayase.sql.grammar.tokens import comments_and_others
+from hayase.testing.sql.expected_errors import check_class, unexpected
 from hayase.testing.sql.script import SqlScript
 
-_DIRECTIVE = re.compile(r"^--@([A-Za-z.]+)\s*:?\s*(.*?)\s*$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"--\s*@\s*([A-Za-z._-]*)\s*:?\s*(.*?)\s*")
+_MEANT = re.compile(r"--\s*@\s*(test|expected)")
+"""How a directive begins, and what only differs from one by spaces."""
 _KNOWN = ("test", "expected.error", "expected.message")
+
+
+class Directive(NamedTuple):
+    """A line `--@name: argument`.
+
+    Attributes:
+        start: its position in the file's text.
+    """
+
+    start: int
+    name: str
+    argument: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +88,72 @@ def files_in(path: Path) -> list[Path]:
 def tests_of(file: Path) -> Iterator[SqlTest]:
     """The tests of a file, in order; a file without `--@test` is one test.
 
+    A directive ends with its line, and is none within a text in quotes or a comment in `/* */`, as in ksqlDB.
+
     Raises:
-        ConfigError: it cannot be read, or a directive is unknown.
+        ConfigError: the file cannot be read; a directive is unknown, stands twice in one test, or names an error that
+            neither ksqlDB nor Hayase has; something stands before the first `--@test`.
     """
     try:
         text = script_text(file)
     except OSError as error:
         raise ConfigError("FILE_NOT_READABLE", f"cannot read {file}: {error}") from error
-    directives = list(_DIRECTIVE.finditer(text))
+    directives = list(_directives(file, text))
+    starts = [each.start for each in directives if each.name == "test"]
+    if starts:
+        _check_nothing_before(file, text, starts[0])
+    bounds = [*(starts or [0]), len(text)]
+    for start, end in pairwise(bounds):
+        yield _test(file, text, start, end, [each for each in directives if start <= each.start < end])
+
+
+def _directives(file: Path, text: str) -> Iterator[Directive]:
+    for start, token in comments_and_others(text):
+        found = _DIRECTIVE.fullmatch(token) if token.startswith("--@") or _MEANT.match(token) else None
+        if found is None:
+            continue
+        name, argument = found.groups()
+        at = f"{file}, line {_line(text, start)}"
+        if name not in _KNOWN or not token.startswith(f"--@{name}"):
+            known = ", ".join(f"--@{each}" for each in _KNOWN)
+            raise ConfigError("UNKNOWN_DIRECTIVE", f"{at}: {token.strip():.60} is no directive; there are {known}")
+        if not argument and name != "expected.error":
+            raise ConfigError("DIRECTIVE_WITHOUT_TEXT", f"{at}: --@{name} says nothing; write --@{name}: and its text")
+        if name == "expected.error":
+            check_class(argument, at)
+        yield Directive(start, name, argument)
+
+
+def _check_nothing_before(file: Path, text: str, first_test: int) -> None:
+    for start, token in comments_and_others(text[:first_test]):
+        if not token.startswith(("--", "/*")) or token.startswith("--@"):
+            raise ConfigError(
+                "BEFORE_FIRST_TEST",
+                f"{file}, line {_line(text, start)}: this stands before the first --@test, at line "
+                f"{_line(text, first_test)}, and belongs to no test; only comments can stand there. Move it into the "
+                "tests that need it, or into a file that they RUN SCRIPT",
+            )
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _test(file: Path, text: str, start: int, end: int, directives: Sequence[Directive]) -> SqlTest:
+    found: dict[str, str] = {}
     for directive in directives:
-        if directive[1] not in _KNOWN:
-            line = text.count("\n", 0, directive.start()) + 1
-            known = ", ".join(f"--@{name}" for name in _KNOWN)
-            raise ConfigError("UNKNOWN_DIRECTIVE", f"{file}, line {line}: --@{directive[1]} is unknown; known: {known}")
-    starts = [directive for directive in directives if directive[1] == "test"]
-    if not starts:
-        yield _test(file, text, 0, len(text), file.stem)
-    ends = [following.start() for following in starts[1:]] + [len(text)]
-    for start, end in zip(starts, ends, strict=False):
-        yield _test(file, text, start.start(), end, start[2])
-
-
-def _test(file: Path, text: str, start: int, end: int, name: str) -> SqlTest:
-    part = text[start:end]
-    found = {directive[1]: directive[2] for directive in _DIRECTIVE.finditer(part)}
-    line = text.count("\n", 0, start) + 1
+        if directive.name in found:
+            at = f"{file}, line {_line(text, directive.start)}"
+            raise ConfigError("DIRECTIVE_TWICE", f"{at}: the test has --@{directive.name} before; give it once")
+        found[directive.name] = directive.argument
+    line = _line(text, start)
     return SqlTest(
-        file, line, name, "\n" * (line - 1) + part, found.get("expected.error"), found.get("expected.message")
+        file=file,
+        line=line,
+        name=found.get("test", file.stem),
+        text="\n" * (line - 1) + text[start:end],
+        error=found.get("expected.error"),
+        message=found.get("expected.message"),
     )
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hayase.core.errors import HayaseError
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.statements import (
     AssertNullValues,
@@ -18,6 +19,7 @@ from hayase.sql.ast.statements import (
     RunScript,
     UndefineVariable,
 )
+from hayase.sql.catalog.catalog import did_you_mean
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry
@@ -25,7 +27,7 @@ from hayase.sql.grammar.parser import ParsedStatement, iterate_script
 from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
-from hayase.sql.settings import is_on
+from hayase.sql.settings import check_configuration, is_on
 from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
@@ -51,6 +53,9 @@ class SqlScript:
         functions: all functions; by default those of ksqlDB.
         folder: where relative paths of RUN SCRIPT begin.
 
+    Raises:
+        ConfigError: a setting is unknown or refused, or its value not allowed.
+
     Attributes:
         location: where the last statement begins, or a syntax error is, in the text that `run` was given; not in a
             file of RUN SCRIPT. `None`: there was none.
@@ -72,6 +77,7 @@ class SqlScript:
         functions: FunctionRegistry | None = None,
         folder: Path | None = None,
     ) -> None:
+        check_configuration(settings or {})
         self.registry = EmbeddedSchemaRegistry()
         self._topics = MemoryTopics()
         self.engine = SqlEngine(settings, functions, self.registry, self._topics)
@@ -105,6 +111,8 @@ class SqlScript:
         Raises:
             SqlError: a statement is wrong.
             SqlAssertionError: an ASSERT does not hold.
+
+        Errors of a file of RUN SCRIPT have its path as `script` in their context.
         """
         for parsed in self._parsed(text):
             self._come_to(parsed.location)
@@ -148,6 +156,9 @@ class SqlScript:
         self._depth += 1
         try:
             self.run(text)
+        except HayaseError as error:  # its line and column are those of the file
+            error.context = {"script": file, **error.context}
+            raise
         finally:
             self._depth -= 1
 
@@ -219,7 +230,8 @@ class SqlScript:
         """The next record of a source's topic that was not asserted; `None` if there is none."""
         source = self.engine.catalog.find(source_name)
         if source is None:
-            raise StatementError("UNKNOWN_SOURCE", f"{source_name} does not exist.")
+            hint = did_you_mean(self.engine.catalog, source_name)
+            raise StatementError("UNKNOWN_SOURCE", f"{source_name} does not exist.{hint}")
         position = self._read.get(source.topic, 0)
         records = self._log.get(source.topic, [])
         if position >= len(records):

@@ -57,6 +57,13 @@ def test_the_columns_of_a_sink_come_back_from_its_schema(name: str, registry: Em
     assert infer_columns(FormatInfo(name), "value", "t", registry).columns == tuple(COLUMNS)
 
 
+def test_fields_that_differ_in_case_only_cannot_be_one_struct(registry: EmbeddedSchemaRegistry) -> None:
+    inner = {"type": "record", "name": "inner", "fields": [{"name": n, "type": "int"} for n in ("a", "A")]}
+    registry.register("t-value", RegistrySchema(record(("f", inner)), "AVRO"))
+    with pytest.raises(StatementError, match="Fields of a record in the schema have one name in SQL: `A`"):
+        infer_columns(FormatInfo("AVRO"), "value", "t", registry)
+
+
 def proto(body: str) -> RegistrySchema:
     """A .proto file."""
     return RegistrySchema(f'syntax = "proto3"; {body}', "PROTOBUF")

@@ -135,7 +135,10 @@ def test_a_format_refuses_key_columns_with_the_schema_and_the_reason(
 ) -> None:
     with pytest.raises(StatementError) as refused:
         check_key_columns(FormatInfo(name), columns)
-    first, format_, schema, why = refused.value.message.split("\n")
+    first, format_, schema, why, *advice = refused.value.message.split("\n")
+    assert advice == (
+        ["Another format holds several, for example WITH (KEY_FORMAT = 'JSON')."] if "single" in why else []
+    )
     assert first == "Key format does not support schema."
     assert (format_, why) == (f"format: {name}", f"reason: {reason}")
     assert schema.startswith("schema: Persistence{columns=[`")

@@ -207,7 +207,7 @@ def test_topkdistinct_keeps_the_greatest_different_values() -> None:
 
 @pytest.mark.parametrize("function", ["TOPK", "TOPKDISTINCT", "EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET"])
 def test_a_number_of_values_must_be_positive(function: str) -> None:
-    with pytest.raises(FunctionError, match="from 1 on"):
+    with pytest.raises(StatementError, match="from 1 on"):
         Running(function, [INTEGER, INTEGER], {1: 0})
 
 

@@ -73,6 +73,21 @@ def test_rounding_to_a_whole_number_gives_bigint_and_saturates() -> None:
     assert type_text("ROUND(N)", columns) == "BIGINT"
 
 
+@pytest.mark.parametrize(
+    "text", ["ROUND(D)", "ROUND(D, 0)", "CEIL(D)", "TRUNC(D)", "TRUNC(D, 0)", "FLOOR(-D)", "-0.00", "-TRUNC(-D)"]
+)
+def test_a_decimal_that_is_rounded_to_zero_has_no_sign(text: str) -> None:
+    zero = evaluate(text, {"D": Decimal("-0.30")}, {"D": DecimalType(3, 2)})
+    assert str(zero).lstrip("0.") == "", zero
+
+
+@pytest.mark.parametrize("text", ["ROUND(D)", "ROUND(D, 0)", "ROUND(D, -1)", "CEIL(D)", "FLOOR(-D)"])
+def test_rounding_that_carries_into_a_digit_more_than_the_type_has_fails(text: str) -> None:
+    columns = {"D": DecimalType(3, 2)}
+    with pytest.raises(FunctionError, match="must round to an absolute value less than 10\\^1"):
+        evaluate(text, {"D": Decimal("9.99")}, columns)
+
+
 def test_a_rounded_decimal_keeps_its_scale_unless_no_places_are_given() -> None:
     columns = {"D": DecimalType(12, 7)}
     row = {"D": Decimal("-12345.6780000")}

@@ -51,6 +51,13 @@ IN_COLUMNS = {
     "z FROM m",
     "maps inside": "CREATE STREAM r AS SELECT k, s, a, a[1]['b'] AS x, s->m['a'] AS y, TRANSFORM(m, (k, v) => k, "
     "(k, v) => v + 1) AS z FROM m WHERE m['a'] > 0 OR s->i IS NOT NULL",
+    "rounded decimals": "CREATE STREAM r AS SELECT k, ROUND(n) AS a, ROUND(n, 1) AS b, ROUND(n, -2) AS c, "
+    "CEIL(n) AS d, FLOOR(n) AS e, TRUNC(n) AS f, TRUNC(n, 1) AS g, ABS(n) AS h, -n AS i, "
+    "CAST(ROUND(n) AS STRING) AS j FROM s",
+    "new key of a rounded decimal": "CREATE STREAM r AS SELECT CAST(CEIL(n) AS STRING) AS x, k FROM s "
+    "PARTITION BY CAST(CEIL(n) AS STRING)",
+    "dates of times": "CREATE STREAM r AS SELECT k, CAST(FROM_UNIXTIME(ts) AS DATE) AS x, CAST(FROM_UNIXTIME(ts) AS "
+    "TIME) AS y FROM s",
     "very large decimals": "CREATE STREAM r AS SELECT k, x, x + 1 AS y, m IS NULL AS z FROM m",
     "exploded maps": "CREATE STREAM r AS SELECT k, m, EXPLODE(a) AS y FROM m",
     "maps under a new key": "CREATE STREAM r WITH (value_format='AVRO') AS SELECT * FROM m PARTITION BY s->i",
@@ -105,7 +112,7 @@ IN_ROWS = {
 INTEGERS = st.sampled_from([0, 1, -1, 2, 7, 2**31 - 1, -(2**31)])
 BIGINTS = st.sampled_from([0, 1, -1, 3, 2**53 + 1, 2**63 - 1, -(2**63)])
 DOUBLES = st.sampled_from([0.0, -0.0, 1.5, -2.5, 1e300, 5e-324, 1e7])
-DECIMALS = st.sampled_from([Decimal("0.00"), Decimal("1.50"), Decimal("-99999999.99")])
+DECIMALS = st.sampled_from([Decimal(text) for text in ("0.00", "1.50", "-0.30", "99999999.99", "-99999999.99")])
 TEXTS = st.sampled_from(["", "a", "b", "Ab1", "é", "日本"])
 KEYS = st.sampled_from(["a", "b", ""])
 TIMES = st.integers(0, 100_000)

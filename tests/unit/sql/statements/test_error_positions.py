@@ -32,6 +32,9 @@ _BAD_STATEMENTS = [
     "CREATE TABLE x AS SELECT k, ^SUM(t) AS n FROM s GROUP BY k;",
     "CREATE STREAM x AS ^SELECT * FROM s HAVING k > 1;",
     "CREATE TABLE x AS SELECT k, ^nope(1), COUNT(*) FROM s GROUP BY k;",
+    "CREATE TABLE x AS SELECT k, ^TOPK(v, 0) AS n FROM s GROUP BY k;",
+    "CREATE STREAM x AS SELECT k, ^STRUCT(a := 1, b := 2, a := 3) AS y FROM s;",
+    "CREATE STREAM x AS SELECT k, CAST(NULL AS ^STRUCT<a INT, a STRING>) AS y FROM s;",
     # in FROM
     "CREATE STREAM x AS SELECT * FROM ^nope;",
     "CREATE STREAM x AS SELECT * FROM s JOIN ^nope n ON s.k = n.k;",
@@ -44,6 +47,7 @@ _BAD_STATEMENTS = [
     "CREATE STREAM x (k INT KEY, v INT) WITH (kafka_topic='x', format=^'JSON', value_format='JSON');",
     "CREATE STREAM x (k INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON', timestamp_format=^'yyyy');",
     "CREATE STREAM x (k INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON', window_type=^'TUMBLING');",
+    "CREATE STREAM x (k INT KEY, v ^STRUCT<a INT, b INT, A STRING>) WITH (kafka_topic='x', value_format='JSON');",
     # in VALUES
     "INSERT INTO s VALUES (1, ^'a', 'b');",
     "INSERT INTO s VALUES (1, ^nope, 'b');",
@@ -67,6 +71,7 @@ _BAD_STATEMENTS = [
     "INSERT INTO ^nope SELECT * FROM s;",
     "^INSERT INTO s VALUES (1);",
     "^INSERT INTO nope VALUES (1);",
+    "^INSERT INTO s (k, v, v) VALUES (1, 2, 3);",
     "^DESCRIBE nope;",
     "^DESCRIBE FUNCTION nope;",
     "^EXPLAIN nope;",

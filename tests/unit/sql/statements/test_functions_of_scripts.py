@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import pytest
 
@@ -11,7 +12,7 @@ from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.functions.python_source import PythonFunction
 from hayase.sql.grammar.parser import parse_statement
-from hayase.sql.types.sql_types import INTEGER
+from hayase.sql.types.sql_types import INTEGER, DecimalType
 from hayase.testing.sql.script import SqlScript
 
 TRUSTED = {"ksql.udfs.python.enabled": "true"}
@@ -44,6 +45,48 @@ def test_a_function_is_an_expression_or_statements_and_null_stays_null() -> None
             ASSERT VALUES a (k, d) VALUES (2, NULL);
             """
         )
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("y / 2", "uses y, which it does not define; its parameters are x, in lower case"),
+        ("X / 2", "uses X"),
+        ("[z for z in range(x) if w]", "uses w"),
+        ("y = x / 2", "returns nothing"),
+        ("if x: return\nreturn None", "returns nothing"),
+    ],
+)
+def test_python_that_can_never_have_a_result_is_refused(body: str, problem: str) -> None:
+    engine = SqlEngine(TRUSTED)
+    statement = f"CREATE FUNCTION f (X INT) RETURNS DOUBLE LANGUAGE PYTHON AS '{body}';"
+    assert problem in error_of(engine, statement)
+
+
+def test_python_may_import_call_itself_inside_and_yield_to_itself() -> None:
+    engine = SqlEngine(TRUSTED)
+    engine.script(
+        """
+        CREATE FUNCTION f (X INT) RETURNS DOUBLE LANGUAGE PYTHON AS '
+            import math
+            def half(n):
+                return half(n - 1) if n > 3 else math.sqrt(n)
+            return max(half(x), *(each for each in range(x)))
+        ';
+        """
+    )
+
+
+def test_a_decimal_that_python_returns_is_rounded_to_its_type_or_refused() -> None:
+    function = PythonFunction("f", ("x",), DecimalType(30, 1), "x")
+    assert [str(function(value)) for value in (Decimal("2.25"), Decimal("-0.01"), 10**28)] == [
+        "2.3",
+        "0.0",
+        "10000000000000000000000000000.0",
+    ]
+    for value in (10**29, Decimal("NaN"), Decimal("Infinity")):
+        with pytest.raises(FunctionError, match="WRONG_RESULT"):
+            function(value)
 
 
 def test_what_the_python_raises_or_returns_wrongly_is_null_and_in_the_processing_log() -> None:

@@ -22,6 +22,7 @@ from hayase.sql.functions.java.column_numbers import saturated_long as column_sa
 from hayase.sql.functions.java.column_numbers import sign as column_sign
 from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long
 from hayase.sql.functions.registry import scalar
+from hayase.sql.types.decimals import rounded
 from hayase.sql.types.java_numbers import wrapped
 from hayase.sql.types.sql_types import DecimalType, SqlType
 
@@ -29,14 +30,14 @@ _EXACT = Context(prec=1000)
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")
 
 
-def same_decimal(types: Sequence[SqlType | None]) -> SqlType:
+def same_decimal(types: Sequence[SqlType | None]) -> DecimalType:
     """The type of the first argument, which is a DECIMAL."""
     first = types[0]
     assert isinstance(first, DecimalType)
     return first
 
 
-def whole_decimal(types: Sequence[SqlType | None]) -> SqlType:
+def whole_decimal(types: Sequence[SqlType | None]) -> DecimalType:
     """A DECIMAL of the digits before the point of the first argument."""
     first = types[0]
     assert isinstance(first, DecimalType)
@@ -48,10 +49,16 @@ def at_scale(value: Decimal, scale: int, rounding: str) -> Decimal:
     return value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=_EXACT)
 
 
-def _scale(value: Decimal) -> int:
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return -exponent
+def _fitting(value: Decimal, type_: DecimalType) -> Decimal:
+    """A rounded number as one of its type.
+
+    Raises:
+        FunctionError: `OVERFLOW`: rounding carried into a digit that the type does not have.
+    """
+    try:
+        return rounded(value, type_.precision, type_.scale)
+    except ArithmeticError as error:
+        raise FunctionError("OVERFLOW", str(error)) from error
 
 
 def _doubles(
@@ -109,10 +116,10 @@ def ceil_double(value: float) -> float:
     return math.copysign(float(math.ceil(value)), value) if math.isfinite(value) else value
 
 
-@scalar("CEIL", "(DECIMAL) -> ?", "The smallest whole number that is not less.", returns=same_decimal)
-def ceil_decimal(value: Decimal) -> Decimal:
+@scalar("CEIL", "(DECIMAL) -> ?", "The smallest whole number that is not less.", types=True, returns=same_decimal)
+def ceil_decimal(types: Sequence[SqlType | None], value: Decimal) -> Decimal:
     """CEIL of DECIMAL; the scale stays."""
-    return at_scale(at_scale(value, 0, ROUND_CEILING), _scale(value), ROUND_DOWN)
+    return _fitting(at_scale(value, 0, ROUND_CEILING), same_decimal(types))
 
 
 @scalar("FLOOR", "(DOUBLE) -> DOUBLE", "The largest whole number that is not greater.", columns=pl.Expr.floor)
@@ -121,10 +128,10 @@ def floor_double(value: float) -> float:
     return math.copysign(float(math.floor(value)), value) if math.isfinite(value) else value
 
 
-@scalar("FLOOR", "(DECIMAL) -> ?", "The largest whole number that is not greater.", returns=same_decimal)
-def floor_decimal(value: Decimal) -> Decimal:
+@scalar("FLOOR", "(DECIMAL) -> ?", "The largest whole number that is not greater.", types=True, returns=same_decimal)
+def floor_decimal(types: Sequence[SqlType | None], value: Decimal) -> Decimal:
     """FLOOR of DECIMAL; the scale stays."""
-    return at_scale(at_scale(value, 0, ROUND_FLOOR), _scale(value), ROUND_DOWN)
+    return _fitting(at_scale(value, 0, ROUND_FLOOR), same_decimal(types))
 
 
 @scalar("ROUND", "(INT) -> BIGINT", "The nearest whole number, a half up.", columns=_same)
@@ -157,16 +164,22 @@ def round_double_places(value: float, places: int) -> float:
     return _unsigned_zero(float(at_scale(exact, _places(places), _half(exact))))
 
 
-@scalar("ROUND", "(DECIMAL) -> ?", "The nearest whole number, a half up.", returns=whole_decimal)
-def round_decimal(value: Decimal) -> Decimal:
+@scalar("ROUND", "(DECIMAL) -> ?", "The nearest whole number, a half up.", types=True, returns=whole_decimal)
+def round_decimal(types: Sequence[SqlType | None], value: Decimal) -> Decimal:
     """ROUND of DECIMAL."""
-    return at_scale(value, 0, _half(value))
+    return _fitting(at_scale(value, 0, _half(value)), whole_decimal(types))
 
 
-@scalar("ROUND", "(DECIMAL, INT) -> ?", "The number rounded to a number of decimal places.", returns=same_decimal)
-def round_decimal_places(value: Decimal, places: int) -> Decimal:
+@scalar(
+    "ROUND",
+    "(DECIMAL, INT) -> ?",
+    "The number rounded to a number of decimal places.",
+    types=True,
+    returns=same_decimal,
+)
+def round_decimal_places(types: Sequence[SqlType | None], value: Decimal, places: int) -> Decimal:
     """ROUND of DECIMAL to decimal places; the scale stays."""
-    return at_scale(at_scale(value, _places(places), _half(value)), _scale(value), ROUND_DOWN)
+    return _fitting(at_scale(value, _places(places), _half(value)), same_decimal(types))
 
 
 @scalar("TRUNC", "(DOUBLE) -> BIGINT", "The number without its fraction.", columns=column_saturated_long)
@@ -181,16 +194,18 @@ def trunc_double_places(value: float, places: int) -> float:
     return _unsigned_zero(float(at_scale(_decimal(value), _places(places), ROUND_DOWN)))
 
 
-@scalar("TRUNC", "(DECIMAL) -> ?", "The number without its fraction.", returns=whole_decimal)
-def trunc_decimal(value: Decimal) -> Decimal:
+@scalar("TRUNC", "(DECIMAL) -> ?", "The number without its fraction.", types=True, returns=whole_decimal)
+def trunc_decimal(types: Sequence[SqlType | None], value: Decimal) -> Decimal:
     """TRUNC of DECIMAL."""
-    return at_scale(value, 0, ROUND_DOWN)
+    return _fitting(at_scale(value, 0, ROUND_DOWN), whole_decimal(types))
 
 
-@scalar("TRUNC", "(DECIMAL, INT) -> ?", "The number cut to a number of decimal places.", returns=same_decimal)
-def trunc_decimal_places(value: Decimal, places: int) -> Decimal:
+@scalar(
+    "TRUNC", "(DECIMAL, INT) -> ?", "The number cut to a number of decimal places.", types=True, returns=same_decimal
+)
+def trunc_decimal_places(types: Sequence[SqlType | None], value: Decimal, places: int) -> Decimal:
     """TRUNC of DECIMAL to decimal places; the scale stays."""
-    return at_scale(at_scale(value, _places(places), ROUND_DOWN), _scale(value), ROUND_DOWN)
+    return _fitting(at_scale(value, _places(places), ROUND_DOWN), same_decimal(types))
 
 
 def _decimal(value: float) -> Decimal:
