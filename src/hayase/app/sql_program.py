@@ -23,15 +23,13 @@ from hayase.app.sql_records import (
     remember_start,
     settle_start,
 )
-from hayase.app.sql_settings import logged_query_settings
+from hayase.app.sql_settings import logged_query_settings, registry_of
 from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
-from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.serde.registry import SchemaRegistry
 from hayase.sql.ast import statements as ast
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.catalog.inferred import InferredColumns
@@ -41,7 +39,6 @@ from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.script_files import script_text
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.registry.staged import StagedSchemaRegistry
 from hayase.sql.settings import OF_STREAMS, check_configuration
 from hayase.sql.statements.processing_log import processing_log_stream, processing_log_topic
@@ -144,7 +141,8 @@ class SqlProgram:
         self._log = open_log(log_config(self.runtime.config))
         try:
             self._topics = _Topics(self._log)
-            self._registry = StagedSchemaRegistry(_registry(of_sql, self.runtime.config))
+            url = of_sql.get(_REGISTRY_URL) or self.runtime.config.schema_registry.get("url")
+            self._registry = StagedSchemaRegistry(registry_of(None if url is None else str(url), self.runtime.config))
             own = own_config(of_runtime)
             self._schemas = NumberedJson(open_blobs(own.checkpoint_dir, fsync=own.checkpoint_fsync), FOLDER)
             inferred = InferredColumns(self._schemas.get())
@@ -334,15 +332,6 @@ def _name_of(query: PersistentQuery) -> str:
     else:
         name = query.id.rpartition("_")[0]
     return _UNNAMEABLE.sub(lambda found: f".{ord(found.group()):x}.", name)
-
-
-def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> SchemaRegistry:
-    """The schema registry of the settings; else the embedded one, in the folder of the log or of the state."""
-    url = of_sql.get(_REGISTRY_URL) or config.schema_registry.get("url")
-    if url:
-        return SchemaRegistry(str(url))
-    base = Path(config.state_dir) if config.bootstrap_servers else Path(config.log_dir)
-    return EmbeddedSchemaRegistry.in_folder(base / "schemas")
 
 
 def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, object]) -> dict[str, object]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from hayase.app.runtime_settings import is_of_topologies
+from hayase.app.runtime_settings import folder_in, is_of_topologies
+from hayase.core.config import StreamsConfig
+from hayase.serde.registry import SchemaRegistry
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.settings import OF_STREAMS, streams_config
 from hayase.sql.statements.processing_log import (
     makes_processing_log_topic,
@@ -12,6 +16,9 @@ from hayase.sql.statements.processing_log import (
     processing_log_topic,
 )
 from hayase.sql.statements.topics import TopicAdmin
+from hayase.storage.open import open_blobs
+
+_SCHEMAS = "schemas"
 
 
 def logged_query_settings(
@@ -41,3 +48,20 @@ def query_settings(given: Mapping[str, object], of_queries: Mapping[str, object]
     """
     settings = {key: value for key, value in streams_config(given).items() if is_of_topologies(key)}
     return {**settings, **{key: value for key, value in of_queries.items() if key not in OF_STREAMS}}
+
+
+def registry_of(url: str | None, config: StreamsConfig) -> SchemaRegistry:
+    """The schema registry at a URL; else an embedded one, in the folder of the log.
+
+    Beside Kafka it is where checkpoints are if the settings name a place for them: what is in the local folder of
+    states may be lost, and other machines have another one, so that an id would stand for two schemas.
+    """
+    if url:
+        return SchemaRegistry(url)
+    if not config.bootstrap_servers:
+        return EmbeddedSchemaRegistry.in_folder(Path(config.log_dir) / _SCHEMAS)
+    local = Path(config.state_dir) / _SCHEMAS
+    is_default = Path(config.checkpoint_dir) == Path(config.state_dir) / config.application_id / "checkpoint"
+    if is_default or local.exists():  # earlier releases made the local one in any case
+        return EmbeddedSchemaRegistry.in_folder(local)
+    return EmbeddedSchemaRegistry(open_blobs(folder_in(config.checkpoint_dir, _SCHEMAS)))

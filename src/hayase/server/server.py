@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
-from hayase.app.sql_settings import logged_query_settings
+from hayase.app.sql_settings import logged_query_settings, registry_of
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
@@ -35,7 +34,6 @@ from hayase.sql.ast.statements import CreateSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import parse_statement
-from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.processing_log import processing_log_stream
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -68,7 +66,9 @@ def open_server(
         opened.enter_context(lease)
         log = open_log(log_config(config)) if log is None else log
         opened.callback(log.close)
-        context = _opened(settings, config, functions, log, registry or _registry(settings, config), users)
+        url = settings.registry_url or config.schema_registry.get("url")
+        schemas = registry or registry_of(None if url is None else str(url), config)
+        context = _opened(settings, config, functions, log, schemas, users)
         context.lease = lease
         if start_queries:
             context.start_queries()
@@ -165,12 +165,3 @@ def _connect(settings: ServerSettings, config: StreamsConfig) -> ConnectService:
     listener = settings.listener
     worker_id = f"{listener.host}:{listener.port}"
     return EmbeddedConnect(log_config(config), settings.service_id, worker_id, settings.connect_worker_file)
-
-
-def _registry(settings: ServerSettings, config: StreamsConfig) -> SchemaRegistry:
-    """The schema registry of the settings; else the embedded one, in the folder of the log or of the state."""
-    url = settings.registry_url or config.schema_registry.get("url")
-    if url:
-        return SchemaRegistry(str(url))
-    base = Path(config.state_dir) if config.bootstrap_servers else Path(config.log_dir)
-    return EmbeddedSchemaRegistry.in_folder(base / "schemas")

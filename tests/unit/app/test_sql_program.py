@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from hayase.app.sql_program import SqlProgram
+from hayase.app.sql_settings import registry_of
+from hayase.core.config import StreamsConfig
+from hayase.serde.registry import RegistrySchema
 from hayase.sql.errors import StatementError
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 
@@ -45,3 +48,29 @@ def test_a_statement_sees_the_schema_that_one_before_it_makes(tmp_path: Path) ->
         source = made.engine.catalog.find("AGAIN")
         assert source is not None
         assert [column.name for column in source.value] == ["X"]
+
+
+def test_beside_kafka_schemas_are_where_other_machines_and_later_ones_find_them(tmp_path: Path) -> None:
+    given = {
+        "application.id": "script",
+        "bootstrap.servers": "kafka:9092",
+        "checkpoint.dir": str(tmp_path / "shared"),
+    }
+    first, second = (
+        registry_of(None, StreamsConfig({**given, "state.dir": str(tmp_path / machine)})) for machine in ("one", "two")
+    )
+    assert [first.register("s", RegistrySchema('"int"')), first.register("s", RegistrySchema('"long"'))] == [1, 2]
+    assert second.register("t", RegistrySchema('"long"')) == 2
+
+
+def test_schemas_that_an_earlier_release_left_beside_the_states_stay_there(tmp_path: Path) -> None:
+    EmbeddedSchemaRegistry.in_folder(tmp_path / "state" / "schemas").register("s", RegistrySchema('"int"'))
+    config = StreamsConfig(
+        {
+            "application.id": "script",
+            "bootstrap.servers": "kafka:9092",
+            "checkpoint.dir": str(tmp_path / "shared"),
+            "state.dir": str(tmp_path / "state"),
+        }
+    )
+    assert registry_of(None, config).subjects() == ["s"]

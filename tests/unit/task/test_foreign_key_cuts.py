@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.budget import examples
-from tests.unit.task.harness import Given, run_partitions
+from tests.unit.task.harness import Chunking, Given, run_partitions
 from tests.unit.task.test_table_cuts import OFF, cuts, joined_by_foreign_key, keys, values
 
 from hayase.serde.murmur2 import partition_for_key
@@ -44,18 +44,20 @@ def joined(found: list[Given], *, keeps_left: bool) -> dict[bytes, Any]:
 @pytest.mark.parametrize("caching", [OFF, {}], ids=["uncached", "cached"])
 @pytest.mark.parametrize("form", ["rows", "auto"])
 @settings(max_examples=examples(40), deadline=None, print_blob=True)
-@given(found=records, at=cuts)
-@example(found=[*JOINED, left(NONE, 1), left(OTHER_NONE, 2)], at=[2, 3])
-@example(found=[*JOINED, left(NONE, 1), left(None, 2)], at=[2, 3])
-@example(found=[*JOINED, left(DANGLING, 1), left(OTHER_DANGLING, 2)], at=[2, 3])
-@example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3])
-@example(found=[*JOINED, left(NONE, 1), left(OTHER_NONE, 2)], at=[2, 3, 4])
-@example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3, 4])
+@given(found=records, at=cuts, chunk=st.none() | st.just(Chunking(1, 1)))
+@example(found=[*JOINED, left(NONE, 1), left(OTHER_NONE, 2)], at=[2, 3], chunk=Chunking(1, 1))
+@example(found=[*JOINED, left(NONE, 1), left(None, 2)], at=[2, 3], chunk=Chunking(1, 1))
+@example(found=[*JOINED, left(DANGLING, 1), left(OTHER_DANGLING, 2)], at=[2, 3], chunk=Chunking(1, 1))
+@example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3], chunk=Chunking(1, 1))
+@example(found=[*JOINED, left(NONE, 1), left(OTHER_NONE, 2)], at=[2, 3, 4], chunk=None)
+@example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3, 4], chunk=None)
 def test_the_last_results_are_those_of_the_last_rows(
-    form: str, caching: dict[str, Any], found: list[Given], at: list[int]
+    form: str, caching: dict[str, Any], found: list[Given], at: list[int], chunk: Chunking | None
 ) -> None:
     placed = [each._replace(partition=partition_for_key(each.key or b"", 2)) for each in found]
-    result = run_partitions(joined_by_foreign_key(), {"a": 2, "b": 2}, placed, at, processing_form=form, **caching)
+    result = run_partitions(
+        joined_by_foreign_key(), {"a": 2, "b": 2}, placed, at, processing_form=form, chunk=chunk, **caching
+    )
     for topic in ("inner", "left"):
         last = {key: json.loads(value) for key, value in result.last(topic).items() if value is not None}
         assert last == joined(found, keeps_left=topic == "left")
