@@ -11,6 +11,7 @@ from hayase.app.sql_program import ALLOWED
 from hayase.cli.load import load_file
 from hayase.cli.main import run_cli
 from hayase.sql.analysis.with_properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
+from hayase.sql.ast.words import RESERVED
 from hayase.sql.engine import SqlEngine
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import parse_script
@@ -33,6 +34,11 @@ def own_functions(tmp_path: Path) -> FunctionRegistry:
     registry = default_registry()
     registry.load_module(load_file(file).__name__)
     return registry
+
+
+def test_the_reserved_words_of_the_reference_are_all_that_there_are() -> None:
+    behind = STATEMENTS.partition("These words are names in quotes only")[2]
+    assert set(re.findall(r"`([A-Z]+)`", behind.split("\n\n")[1])) == RESERVED
 
 
 def test_the_statements_of_the_reference_are_executed_one_after_the_other() -> None:

@@ -58,6 +58,7 @@ FORMATS: Mapping[str, FormatSupport] = {
 }
 """All formats by name."""
 
+_FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _REPRESENTATIONS = ("optional", "wrapper")
 _SPECIAL_DELIMITERS = ("TAB", "SPACE")
 _STRING_KEYS_ONLY = {
@@ -110,6 +111,13 @@ def checked_format(name: str, properties: Mapping[str, str]) -> FormatInfo:
         raise StatementError(
             "INVALID_FORMAT_PROPERTY",
             f"{FULL_SCHEMA_NAME} cannot be empty. Format configuration: {{{shown}}}",
+        )
+    full_name = stripped.get(FULL_SCHEMA_NAME)
+    if full_name is not None and found != "JSON_SR" and not _FULL_NAME.fullmatch(full_name):
+        raise StatementError(
+            "INVALID_FORMAT_PROPERTY",
+            f"{FULL_SCHEMA_NAME} is {full_name!r}, which is no name of {found}: allowed are letters, digits and _, in "
+            "parts with dots between, none of which begins with a digit",
         )
     return FormatInfo(found, tuple(sorted(stripped.items())))
 

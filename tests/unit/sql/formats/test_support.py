@@ -45,6 +45,9 @@ def test_a_format_takes_only_its_own_properties() -> None:
         checked_format("JSON", {FULL_SCHEMA_NAME: "a.B"})
     with pytest.raises(StatementError, match=r"fullSchemaName cannot be empty\. .*\{fullSchemaName=\}"):
         checked_format("AVRO", {FULL_SCHEMA_NAME: " "})
+    for name in ("a-b.c", "a..b", "1a", "a.b."):
+        with pytest.raises(StatementError, match="which is no name of AVRO"):
+            checked_format("AVRO", {FULL_SCHEMA_NAME: name})
 
 
 def test_the_representation_of_null_is_optional_or_wrapper() -> None:
