@@ -14,14 +14,14 @@ import msgspec
 from hayase.app.named_topology import NamedTopology
 from hayase.app.run_status import RunStatus
 from hayase.app.runtime_requests import RequestFolder, RuntimeRequest, RuntimeStatus, TopologyStatus
-from hayase.app.states import State
+from hayase.app.states import ENDS, State
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
 
-_PUBLISH_EVERY_S = 0.5
+_PUBLISH_EVERY_S = 1.0
 
 
 class Served(Protocol):
@@ -143,8 +143,10 @@ class RuntimeService:
                 runtime.remove_topology(request.name, delete_state=request.delete_state)
             case "pause":
                 runtime.pause(request.name)
+                return _said_of_ended(runtime.topologies[request.name], "when it is started again, it will be paused")
             case "resume":
                 runtime.resume(request.name)
+                return _said_of_ended(runtime.topologies[request.name], "when it is started again, it will run")
             case "restart":
                 runtime.restart(request.name)
         return []
@@ -157,3 +159,8 @@ class RuntimeService:
             run = RunStatus.of(app.progress(), app.replaced, error=error)
             topologies[name] = TopologyStatus(app.config.application_id, app.is_paused, run, errors)
         return RuntimeStatus(self._runtime.state.value, self._runtime.metrics_url, topologies)
+
+
+def _said_of_ended(app: NamedTopology, then: str) -> list[str]:
+    """What a request means for a topology that does not run; nothing for one that does."""
+    return [f"{app.name} is in state {app.state.value}; {then}"] if app.state in ENDS else []

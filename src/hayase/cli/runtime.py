@@ -216,8 +216,8 @@ def pause(name: Name, config: Config = None, config_file: ConfigFile = None) -> 
 
         hayase runtime pause revenue -c application.id=shop
     """
-    _ask(RuntimeRequest("pause", name), config, config_file)
-    typer.echo(f"{name} is paused")
+    said = _ask(RuntimeRequest("pause", name), config, config_file)
+    typer.echo("\n".join(said) or f"{name} is paused")
 
 
 @runtime_commands.command(short_help="Have a paused topology go on.")
@@ -228,8 +228,8 @@ def resume(name: Name, config: Config = None, config_file: ConfigFile = None) ->
 
         hayase runtime resume revenue -c application.id=shop
     """
-    _ask(RuntimeRequest("resume", name), config, config_file)
-    typer.echo(f"{name} goes on")
+    said = _ask(RuntimeRequest("resume", name), config, config_file)
+    typer.echo("\n".join(said) or f"{name} goes on")
 
 
 @runtime_commands.command(short_help="Stop a topology and start it again, e.g. after an error.")
@@ -244,9 +244,9 @@ def restart(name: Name, config: Config = None, config_file: ConfigFile = None) -
     typer.echo(f"{name} was restarted")
 
 
-def _ask(request: RuntimeRequest, config: list[str] | None, config_file: Path | None) -> None:
+def _ask(request: RuntimeRequest, config: list[str] | None, config_file: Path | None) -> list[str]:
     requests, alive = running_runtime(_own(read_settings(config, config_file)))
-    requests.ask(request, _REQUEST_S, alive)
+    return requests.ask(request, _REQUEST_S, alive)
 
 
 def _settings(given: dict[str, Any], topics: dict[str, Any]) -> dict[str, Any]:

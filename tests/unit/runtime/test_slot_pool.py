@@ -12,6 +12,7 @@ from tests.unit.runtime.pool_scene import (
     WAIT_S,
     Task,
     in_thread,
+    wait_until,
     work,
 )
 
@@ -24,7 +25,8 @@ from hayase.runtime.wire.slot_messages import (
     SlotHung,
     TopologyResult,
 )
-from hayase.runtime.wire.span_protocol import connect
+from hayase.runtime.wire.span_protocol import RowFile, connect
+from hayase.runtime.wire.step_hung import heading
 
 
 def test_requests_of_several_topologies_are_worked_off_in_the_order_in_which_they_came(pool: SlotPool) -> None:
@@ -324,3 +326,63 @@ def test_requests_that_a_task_died_with_are_tried_alone_and_only_the_one_to_blam
         thread.join(WAIT_S)
     assert (bad.died, good.died) == (slot_pool.DEATHS_MAX, 0)
     assert good.results and not bad.results
+
+
+def test_a_process_that_its_timer_ended_says_so_by_the_account_that_it_leaves(pool: SlotPool, tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    pool.begin_job(1, 60)
+    some = work("bad", 0)
+    waiting_for_it = in_thread(pool, some)
+    for _ in range(slot_pool.DEATHS_MAX):
+        stack = '  File "/home/ada/shop.py", line 7 in slow\n'
+        account.write_text(f"{heading('0:0', 3, 300.0)}Timeout (0:06:16)!\n{stack}")
+        connection = connect(pool.address)
+        connection.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1, "process 0", account=str(account))))
+        connection.recv_bytes()
+        connection.close()
+        wait_until(lambda: not account.exists())
+    waiting_for_it.join(WAIT_S)
+    assert some.died == slot_pool.DEATHS_MAX
+    assert "STEP_HUNG" in some.hung and "shop.py:7 in slow" in some.hung
+
+
+def test_a_process_that_died_of_something_else_did_not_hang(pool: SlotPool, tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    account.write_text(heading("0:0", 3, 300.0))
+    pool.begin_job(1, 60)
+    some = work("bad", 0)
+    waiting_for_it = in_thread(pool, some)
+    for _ in range(slot_pool.DEATHS_MAX):
+        connection = connect(pool.address)
+        connection.send_bytes(msgspec.msgpack.encode(JoinPool(0, 1, "process 0", account=str(account))))
+        connection.recv_bytes()
+        connection.close()
+    waiting_for_it.join(WAIT_S)
+    assert (some.died, some.hung) == (slot_pool.DEATHS_MAX, "")
+
+
+def test_files_with_rows_that_nobody_takes_are_removed(tmp_path: Path) -> None:
+    removed: list[str] = []
+    pool = SlotPool(1, RunEndpoints(str(tmp_path), str(socket_folder("hayase-test-"))), remove_rows=removed.append)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def answer(name: str) -> TopologyResult:
+        if name == "cancelled":
+            begun.set()
+            assert go_on.wait(WAIT_S)
+        return TopologyResult(files=[RowFile(1, 0, f"rows of {name}")])
+
+    try:
+        pool.begin_job(1, 60)
+        Task(pool, 0, 1, answer)
+        taken = work("taken", 0)
+        in_thread(pool, taken).join(WAIT_S)
+        given_up = in_thread(pool, work("cancelled", 0))
+        assert begun.wait(WAIT_S)
+        pool.cancel("cancelled")
+        given_up.join(WAIT_S)
+        go_on.set()
+        wait_until(lambda: removed == ["rows of cancelled"])
+        assert [file.path for result in taken.results for file in result.files] == ["rows of taken"]
+    finally:
+        pool.close()

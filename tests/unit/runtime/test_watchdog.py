@@ -5,6 +5,7 @@ One that makes progress is left alone, however slow it is.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from hayase.core.errors import ProcessingError
 from hayase.core.steps import STEPS, asking, at_work, moved
 from hayase.runtime.wire.failure import query_failure
+from hayase.runtime.wire.step_hung import find_hung
 from hayase.runtime.worker.watchdog import FAULT_DIR, Watchdog
 
 LIMIT_S = 10.0
@@ -117,6 +119,7 @@ def price(order):
     {hang}
 
 from hayase.core.steps import at_work
+from hayase.runtime.wire.step_hung import find_hung
 from hayase.runtime.worker.watchdog import Watchdog
 
 Watchdog(2.0).start()
@@ -133,10 +136,26 @@ def end_of(program: Path, folder: Path) -> tuple[int, str, str]:
     start = f"import os, runpy; open({str(account)!r} + '/' + str(os.getpid()), 'w'); "
     run = f"runpy.run_path({str(program)!r}, run_name='__main__')"
     process = subprocess.Popen(
-        [sys.executable, "-c", start + run], env={FAULT_DIR: str(account)}, stderr=subprocess.PIPE
+        [sys.executable, "-c", start + run],
+        env={FAULT_DIR: str(account), "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        stderr=subprocess.PIPE,
     )
     _, said = process.communicate(timeout=60)
     return process.returncode, (account / str(process.pid)).read_text(), said.decode()
+
+
+@pytest.mark.long
+def test_the_timer_leaves_its_account_where_the_pool_of_a_shared_runtime_finds_it(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    program = a_program(tmp_path, "ctypes.PyDLL(None).sleep(100)")
+    given = program.read_text().replace(
+        "Watchdog(2.0)", f"Watchdog(2.0, account=__import__('pathlib').Path({str(own)!r}))"
+    )
+    program.write_text(given)
+    code, sparks, _ = end_of(program, tmp_path)
+    error = find_hung(own.read_text())
+    assert (code, sparks) == (1, "")
+    assert error is not None and "shop.py:5 in price" in error.message
 
 
 @pytest.mark.long
@@ -207,6 +226,7 @@ def test_slow_records_are_progress_one_by_one(tmp_path: Path) -> None:
 import time
 import polars as pl
 from hayase.core.steps import at_work
+from hayase.runtime.wire.step_hung import find_hung
 from hayase.runtime.worker.watchdog import Watchdog
 
 def price(order):

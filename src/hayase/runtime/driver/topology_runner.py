@@ -15,6 +15,8 @@ from hayase.storage.blobs import BlobStore
 
 _POLL_S = 0.01
 _WAIT_S = 1.0
+_TAKE_EVERY_S = 0.4
+"""While epochs complete, their reports are taken in together: fifty topologies would look for them all the time."""
 _RELEASE_S = 30.0
 
 
@@ -46,8 +48,9 @@ class TopologyRunner:
         self._publish(app, blobs)
         self._started = 0
         self._listed = False
-        self._stopped = False
+        self._stopped = threading.Event()
         self._changed = threading.Event()
+        self._taken_at = 0.0
         self._folder = Path(app.endpoints.control_dir)
 
     def _publish(self, app: AppSpec, blobs: BlobStore) -> None:
@@ -78,12 +81,17 @@ class TopologyRunner:
     def poll(self) -> bool:
         """Take in what was reported; whether the topology is still at work."""
         control = self.run.control
-        failed = self._stopped or self._shared.error is not None or control.failure() is not None or control.ended()
+        failed = (
+            self._stopped.is_set() or self._shared.error is not None or control.failure() is not None or control.ended()
+        )
         self.run.progress.add_reports(control.reports())
+        self._taken_at = time.monotonic()
         return not failed
 
     def wait(self) -> None:
         """Wait until the planner has published something about the topology, or for a second."""
+        if self.run.progress.epochs:
+            self._stopped.wait(max(0.0, self._taken_at + _TAKE_EVERY_S - time.monotonic()))
         self._changed.wait(_WAIT_S)
         self._changed.clear()
 
@@ -125,7 +133,7 @@ class TopologyRunner:
     def stop_query(self) -> bool:
         """Stop it at once; an epoch that is open is finished by the next start."""
         self._unlist()
-        self._stopped = True
+        self._stopped.set()
         self._changed.set()
         return True
 

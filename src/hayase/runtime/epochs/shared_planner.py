@@ -50,11 +50,11 @@ class SharedPlanner:
         log_to_driver(options.log_address, options.log_level, {}, ())
         self._list = TopologyList(Path(options.folder))
         self._control = PlannerControl(Path(options.folder))
-        self.pool = SlotPool(options.slots, options.endpoints())
         patience = patience_of({"patience_ms": str(options.patience_ms)}, f"planner-{os.getpid()}")
         blobs = open_blobs(options.checkpoint, fsync=False, patience=patience)  # of rounds nothing has to be durable
-        self.jobs = SlotJobs(self.pool, options.job_s, self._control.yield_requested, blobs)
         self._row_files = RowFiles(blobs)
+        self.pool = SlotPool(options.slots, options.endpoints(), remove_rows=self._row_files.remove)
+        self.jobs = SlotJobs(self.pool, options.job_s, self._control.yield_requested, blobs)
         self._logs: dict[str, tuple[Log, LogWatch]] = {}
         self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
         self._places: SlotPlaces | None = None

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 
@@ -37,6 +38,7 @@ from hayase.runtime.wire.slot_messages import (
     TopologyResult,
 )
 from hayase.runtime.wire.span_protocol import SpanListener, disconnect
+from hayase.runtime.wire.step_hung import find_hung
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -65,13 +67,22 @@ class SlotPool:
         slots: how many there are.
         endpoints: addresses of the run.
         monotonic: the clock for intervals, in seconds.
+        remove_rows: removes a file with rows of a result that is not taken, since another process has completed the
+            request.
 
     Attributes:
         address: where tasks join.
     """
 
-    def __init__(self, slots: int, endpoints: RunEndpoints, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        slots: int,
+        endpoints: RunEndpoints,
+        monotonic: Callable[[], float] = time.monotonic,
+        remove_rows: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._monotonic = monotonic
+        self._remove_rows = remove_rows
         self._lock = threading.Lock()
         self._queues = PoolQueues(slots, self._lock, monotonic)
         self._workers: list[PoolWorker] = []
@@ -276,7 +287,7 @@ class SlotPool:
             if isinstance(join, OfferSpares):
                 self._serve_source(join, connection)
                 return
-            worker = PoolWorker(connection, isinstance(join, JoinPool), getattr(join, "machine", ""))
+            worker = PoolWorker(connection, isinstance(join, JoinPool), getattr(join, "machine", ""), join.account)
             queue = self._admit_task(join, worker) if isinstance(join, JoinPool) else self._admit_spare(join, worker)
             if queue is None:
                 connection.send_bytes(JOB_ENDED)
@@ -415,6 +426,7 @@ class SlotPool:
         return batch
 
     def _complete(self, queue: SlotQueue, worker: PoolWorker, work: Work, result: TopologyResult) -> None:
+        taken = False
         with self._lock:
             worker.opened.discard(work.application_id)
             if work in worker.at_work:  # else it was withdrawn: another process has it
@@ -422,17 +434,23 @@ class SlotPool:
                 work.waiting.discard(id(worker))
                 if not work.releases and not result.error:
                     worker.opened.add(work.application_id)
-                self._take_result(work, queue.slot, result)
+                taken = self._take_result(work, queue.slot, result)
+        if not taken:
+            for file in result.files:
+                self._remove_rows(file.path)
 
-    def _take_result(self, work: Work, slot: int, result: TopologyResult) -> None:
+    def _take_result(self, work: Work, slot: int, result: TopologyResult) -> bool:
+        """Whether it counts, so that its rows are the topology's; of one that is cancelled none are."""
         if result.place_lost and self._is_moving(work, slot):
-            return
+            return False
         work.busy_s = max(work.busy_s, result.busy_s)
+        counts = slot in work.waiting and not work.cancelled
         if slot in work.waiting:
             work.waiting.discard(slot)
             work.results.append(result)
         if not work.waiting or (result.error and not work.releases):
             work.done.set()
+        return counts
 
     def _is_moving(self, work: Work, slot: int) -> bool:
         """Whether a request was refused because its bundles have got other places; it is tried again at those."""
@@ -447,7 +465,11 @@ class SlotPool:
 
     def _leave(self, queue: SlotQueue, worker: PoolWorker) -> None:
         """A process has returned or died."""
+        hung = _hung_at_end(worker.account) if worker.at_work else ""
         with self._lock:
+            at = worker.works_on()
+            if at is not None and hung and not at.hung:
+                at.hung = hung
             self._workers.remove(worker)
             for work in worker.own:
                 work.waiting.discard(id(worker))
@@ -486,3 +508,15 @@ class SlotPool:
                 work.done.set()
             else:
                 self._queues.put(work, queue.slot, first=True)
+
+
+def _hung_at_end(account: str) -> str:
+    """What the timer of a process's watchdog has left, as `SlotHung` says it; empty: it has not ended the process."""
+    path = Path(account)
+    try:
+        error = find_hung(path.read_text(errors="replace")) if account else None
+        if error is not None:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return ""
+    return "" if error is None else f"hayase.core.errors.{type(error).__name__}: {error}"

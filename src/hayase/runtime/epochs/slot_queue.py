@@ -62,6 +62,7 @@ class PoolWorker:
     Attributes:
         task: whether it is a Spark task.
         machine: see `OfferSpares`.
+        account: see `JoinPool`.
         batch: what it was sent last.
         sent: whether it is sent as a whole: a process that is stopped takes long to receive much.
         at_work: what of that it has not answered, and has not been withdrawn.
@@ -76,6 +77,7 @@ class PoolWorker:
     connection: Connection
     task: bool
     machine: str = ""
+    account: str = ""
     batch: list[Work] = field(default_factory=list)
     sent: bool = False
     at_work: deque[Work] = field(default_factory=deque)

@@ -100,10 +100,10 @@ class DriverControl(RunFolder):
 
     def waiting(self) -> str:
         """Driver: why one of them waits; empty if none does."""
-        for path in sorted(self._folder.glob(f"{WAITING}*")):
-            pid = path.name.rpartition("-")[2]
+        for name in self._names(WAITING):
+            pid = name.rpartition("-")[2]
             if pid.isdigit() and _alive(int(pid)):  # else it died while it waited, or the file is still being written
-                return (self._read(path.name) or b"").decode()
+                return (self._read(name) or b"").decode()
         return ""
 
     def publish_due(self, epoch: int, due_ms: int) -> None:
@@ -113,7 +113,7 @@ class DriverControl(RunFolder):
     def reports(self) -> list[bytes]:
         """Driver: the lines since the last call, in order. Files of former spans are removed."""
         lines: list[bytes] = []
-        paths = sorted(self._folder.glob(f"{REPORTS}*"))
+        paths = [self._folder / name for name in self._names(REPORTS)]
         for path in paths:
             with path.open("rb") as file:
                 file.seek(self._read_bytes.get(path.name, 0))

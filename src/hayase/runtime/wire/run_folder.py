@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 
@@ -22,6 +23,7 @@ WAITING = "waiting-"
 FAILURE = "failure"
 ENDED = "ended"
 RELEASED = "released"
+HUNG = "hung-"
 WHAT = "What the driver and the planner of epochs publish for each other"
 
 
@@ -59,6 +61,13 @@ class RunFolder:
                 temporary.replace(self._folder / name)
             finally:
                 temporary.unlink(missing_ok=True)
+
+    def _names(self, prefix: str) -> list[str]:
+        """Names of files that begin so, sorted."""
+        try:
+            return sorted(name for name in os.listdir(self._folder) if name.startswith(prefix))  # noqa: PTH208 - often
+        except FileNotFoundError:
+            return []
 
     def _read(self, name: str) -> bytes | None:
         try:

@@ -23,12 +23,14 @@ class JoinPool(msgspec.Struct, frozen=True, tag="task"):
         task: number of the task in the job; there are as many as slots.
         process: of the task; another one each time that a process begins with nothing kept.
         machine: of the task, see `OfferSpares`.
+        account: the file with the account of the timer that ends the process where its watchdog cannot; empty: none.
     """
 
     task: int
     job: int
     process: str
     machine: str = ""
+    account: str = ""
 
 
 class OfferSpares(msgspec.Struct, frozen=True, tag="offer"):
@@ -54,10 +56,11 @@ class StartSpare(msgspec.Struct, frozen=True):
 
 
 class JoinAsSpare(msgspec.Struct, frozen=True, tag="spare"):
-    """Request of a spare process to work for the pool, as `StartSpare` has it."""
+    """Request of a spare process to work for the pool, as `StartSpare` has it; `account`: see `JoinPool`."""
 
     slot: int
     application_id: str
+    account: str = ""
 
 
 Join = JoinPool | JoinAsSpare

@@ -112,6 +112,14 @@ class SlotWorker:
         self._in_round = False
         self._preparing = ""
 
+    @property
+    def account(self) -> str:
+        """The file that says where the process hung if it was ended by the timer of its watchdog; empty: there is none.
+
+        The timer sends nothing, as the watchdog does.
+        """
+        return self._process.account
+
     def say_if_hung(self, say: Callable[[SlotHung], object]) -> None:
         """Have the watchdog say which topology the process was at when it ends the process."""
         self._process.watchdog.on_hung = lambda error: say(SlotHung(self._preparing, error))
@@ -363,7 +371,7 @@ def run_round_slot(options: SharedOptions, slot: int, work: Round) -> Iterator[p
 
 def work_off(worker: SlotWorker, task: int, job: int, address: str) -> None:
     """Answer what the pool asks of a task, whose slot it chooses, until the job has ended."""
-    serve_pool(worker, JoinPool(task, job, worker.id, machine_of(os.getppid())), address)
+    serve_pool(worker, JoinPool(task, job, worker.id, machine_of(os.getppid()), worker.account), address)
 
 
 def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hayase.log.assignments import Assignments
@@ -13,6 +15,7 @@ from hayase.log.protocol import EpochWriter, Log, LogConfig, LogReader
 from hayase.runtime.wire.patient import patience_of
 from hayase.runtime.wire.round_results import RoundResults
 from hayase.runtime.wire.row_files import RowFiles
+from hayase.runtime.wire.run_folder import HUNG
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.worker.watchdog import Watchdog
 from hayase.storage.blobs import BlobStore
@@ -40,11 +43,16 @@ class SlotProcess:
 
     Attributes:
         watchdog: ends the process if a step makes no progress.
+        account: the file with the account of its timer; empty: another one has it.
     """
 
     def __init__(self, options: SharedOptions) -> None:
         self._options = options
-        self.watchdog = Watchdog(_LIMIT_S)
+        folder = Path(options.folder)
+        # On another machine Spark's file is all there is, and says it to Spark alone.
+        account = folder / f"{HUNG}{uuid.uuid4().hex}" if folder.is_dir() else None
+        self.account = str(account or "")
+        self.watchdog = Watchdog(_LIMIT_S, account=account)
         self.watchdog.start()
         self._connections: dict[str, _Connections] = {}
         self._patience = patience_of({"patience_ms": str(options.patience_ms)}, f"worker-{os.getpid()}")

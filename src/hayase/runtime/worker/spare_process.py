@@ -11,6 +11,6 @@ def run_spare(offer: PoolOffer, order: StartSpare) -> None:
     """Do what a pool has ordered a process for."""
     worker = SlotWorker(offer.options)
     try:
-        serve_pool(worker, JoinAsSpare(order.slot, order.application_id), offer.address)
+        serve_pool(worker, JoinAsSpare(order.slot, order.application_id, worker.account), offer.address)
     finally:
         worker.close()

@@ -28,6 +28,7 @@ import polars as pl
 
 from hayase.core.call_site import is_users_file
 from hayase.core.errors import HayaseError
+from hayase.core.private_files import write_file
 from hayase.core.steps import STEPS, Step
 from hayase.kernel.node.column_node import ColumnNode
 from hayase.kernel.node.row_node import LivingProcessor, RowNode
@@ -74,6 +75,7 @@ class Watchdog:
 
     Args:
         limit_s: how long a step may be without a sign of life.
+        account: a file for the account, made here; `None`: that of Spark, if there is one.
         kill: ends this process, at once.
         monotonic: the clock, in seconds.
 
@@ -85,6 +87,7 @@ class Watchdog:
         self,
         limit_s: float,
         *,
+        account: Path | None = None,
         kill: Callable[[], object] = lambda: os.kill(os.getpid(), signal.SIGKILL),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -99,7 +102,7 @@ class Watchdog:
         self._wound = False
         self._steps = 0
         self._steps_before = 0
-        self._account = _Account(limit_s)
+        self._account = _Account(limit_s, account)
         self.on_hung: Callable[[str], object] | None = None
 
     def start(self) -> None:
@@ -113,6 +116,7 @@ class Watchdog:
         if STEPS.on_step == self.begin:
             STEPS.on_step = None
         self._stopped.set()
+        self._account.remove()
 
     def set_limit(self, limit_s: float) -> None:
         """How long steps may be without a sign of life from now on; call it between two steps."""
@@ -188,15 +192,18 @@ class Watchdog:
 
 
 class _Account:
-    """The file that Spark reads when this process has died. Its head says which step is at work.
+    """The file that is read when this process has died, by Spark or the pool. Its head says which step is at work.
 
     The head is in memory that is mapped from the file, so it can be changed with every step.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, own: Path | None) -> None:
         self.limit_s = limit_s
         folder = os.environ.get(FAULT_DIR)
-        path = Path(folder) / str(os.getpid()) if folder else None
+        path = own if own is not None else Path(folder) / str(os.getpid()) if folder else None
+        self._own = own
+        if own is not None:
+            write_file(own, b"")
         self._file: IO[str] | None = None
         self._head: mmap.mmap | None = None
         if path is not None and path.exists():
@@ -217,6 +224,11 @@ class _Account:
             return sys.stderr
         self._file.seek(_HEAD_BYTES)
         return self._file
+
+    def remove(self) -> None:
+        """Remove a file of its own: the process ends in order."""
+        if self._own is not None:
+            self._own.unlink(missing_ok=True)
 
     def write(self, text: str) -> None:
         """All that there is to say."""
