@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.crash.app_under_test import Spec, main
-from tests.examples.shop_services import answers_through_topics
+from tests.examples.ways_of_answers import answers_through_topics
 
 from hayase import Topology
 from hayase.cli.load import load_file

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import msgspec
-import pytest
 
 from hayase.cli.demo import shop_proof as proof
 from hayase.cli.demo.shop_customers import Wish
@@ -20,7 +19,6 @@ from hayase.cli.load import load_file
 from hayase.patterns import EventSourced
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.reactions import AggregateCommand
-from hayase.patterns.saga import saga as saga_module
 from hayase.testing import TopologyTestDriver
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "shop"
@@ -31,17 +29,6 @@ messages = sys.modules["shop_messages"]
 def wished(aggregate: EventSourced[Any, Any, Any], wish: Wish) -> AggregateCommand:
     """The command of a customer or the supplier."""
     return aggregate.command(wish.key, aggregate.command_types.types[wish.type](**wish.fields))
-
-
-@contextmanager
-def answers_through_topics() -> Iterator[None]:
-    """Have the sagas of topologies that are built meanwhile read the answers of all aggregates from their topics.
-
-    As they read those of other applications.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saga_module, "aggregate_suppliers", lambda topology: {})
-        yield
 
 
 class Shop:

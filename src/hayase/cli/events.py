@@ -30,6 +30,7 @@ events = typer.Typer(
     no_args_is_help=True, help="Aggregates: list, show, replay, verify, rebuild, erase.", rich_markup_mode=None
 )
 
+_EPOCH = "epoch:"
 _VERSIONS_MAX = 100_000_000_000
 """A number below it is a version; as milliseconds since 1970 it would be before March 1973."""
 
@@ -78,7 +79,11 @@ def show(
     aggregate_id: Annotated[str, typer.Argument(metavar="ID")],
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="VERSION|TIME", help="Only up to a version, or a time (ISO 8601, UTC)."),
+        typer.Option(
+            "--until",
+            metavar="VERSION|TIME|epoch:N",
+            help="Only up to a version, a time (ISO 8601, UTC), or the end of an epoch.",
+        ),
     ] = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -93,12 +98,14 @@ def show(
         hayase events show shop.py:topology order 17
 
         hayase events show shop.py:topology order 17 --until 2026-11-21T18:00
+
+        hayase events show shop.py:topology order 17 --until epoch:40
     """
     loaded = load(target)
     chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
     app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
     history = EventHistory(chosen, app)
-    recorded = _up_to(history.history(aggregate_id), until)
+    recorded = _up_to(history, aggregate_id, until)
     if not recorded:
         typer.echo(f"{chosen.name} {aggregate_id!r} has no events" + (f" until {until}" if until else ""), err=True)
         raise typer.Exit(1)
@@ -258,7 +265,12 @@ def erase(
         raise typer.Exit(1)
 
 
-def _up_to(recorded: list[RecordedEvent[Any]], until: str | None) -> list[RecordedEvent[Any]]:
+def _up_to(history: EventHistory[Any], aggregate_id: str, until: str | None) -> list[RecordedEvent[Any]]:
+    if until is not None and (epoch := until.removeprefix(_EPOCH)) != until:
+        if not epoch.isdigit():
+            raise typer.BadParameter(f"{until!r} names no epoch; give its number: epoch:40", param_hint="--until")
+        until = str(history.state(aggregate_id, epoch=int(epoch)).version)
+    recorded = history.history(aggregate_id)
     if until is None:
         return recorded
     if until.isdigit() and int(until) < _VERSIONS_MAX:

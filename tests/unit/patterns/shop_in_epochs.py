@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.examples.shop_services import answers_through_topics, messages, wished
+from tests.examples.shop_services import messages, wished
+from tests.examples.ways_of_answers import answers_through_topics
 from tests.unit.patterns.shop_model import COPY, ORDER, PARTS, STOCK
 from tests.unit.query.local_app import LocalApp
 

@@ -156,6 +156,23 @@ def test_show_prints_the_story_of_an_aggregate(orders: LocalOrders, capsys: pyte
     assert events_command(orders, "show", "order", "99") == 1
 
 
+def test_show_ends_with_an_epoch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    orders = LocalOrders(tmp_path)
+    with app_of(orders).commands("order") as commands:
+        for command in (Place("book"), Pay(5)):
+            commands.send_nowait("17", command)
+            orders.epoch()
+    orders.epoch()
+    shown = []
+    for epoch in (0, 1):
+        assert events_command(orders, "show", "order", "17", "--until", f"epoch:{epoch}", "--format", "json") == 0
+        shown.append([json.loads(line)["version"] for line in capsys.readouterr().out.splitlines()])
+    assert shown == [[1], [1, 2, 3]]
+    assert events_command(orders, "show", "order", "17", "--until", "epoch:last") == 2
+    assert "names no epoch" in capsys.readouterr().err
+    orders.app.close()
+
+
 def test_list_and_verify_print_each_aggregate(orders: LocalOrders, capsys: pytest.CaptureFixture[str]) -> None:
     assert events_command(orders, "list", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out) == {

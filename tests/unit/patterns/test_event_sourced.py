@@ -44,6 +44,33 @@ def test_a_command_records_events_keeps_the_state_and_replies_with_versions() ->
         assert (second.status, list(second.versions), second.version) == ("accepted", [2, 3], 3)
 
 
+def test_a_changed_evolve_is_warned_of_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    with shop() as driven:
+        driven.driver.store("order-command-ids").put("\0evolve", b"of other code")
+        driven.send("17", Place("book"), "a")
+        driven.send("17", Pay(5), "b")
+        assert driven.recorded() == [Placed("book"), Paid(2), Paid(3)]
+    (warning,) = [each.getMessage() for each in caplog.records if "has changed" in each.getMessage()]
+    assert "evolve of order" in warning and "hayase events rebuild" in warning
+
+
+def test_metrics_count_what_became_of_commands() -> None:
+    with shop() as driven:
+        driven.send("17", Place("book"), "a")
+        driven.send("17", Place("book"), "a")
+        driven.send("17", Place("pen"), "b")
+        driven.send("17", Pay(13), "c")
+        driven.send("17", Pay(5), "d", expectedversion=0)
+        found = {
+            each.name.removesuffix("-total"): each.value
+            for each in driven.driver.metrics.measures()
+            if each.group == "stream-event-sourced-metrics" and each.name.endswith("-total")
+        }
+        assert {name: value for name, value in found.items() if value} == {
+            "accepted": 1, "repeated": 1, "rejected": 1, "failed": 1, "conflict": 1, "event": 1,
+        }  # fmt: skip
+
+
 def test_a_rejection_is_replied_and_records_nothing() -> None:
     with shop() as driven:
         driven.send("17", Pay(5), "a")

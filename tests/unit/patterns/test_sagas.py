@@ -55,6 +55,20 @@ def test_a_refusal_takes_back_what_was_done() -> None:
         assert shop.sent("payments") == [PAY_1]
 
 
+def test_metrics_count_sagas_by_what_became_of_them() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "rejected", "no money")
+        shop.send("18", Checkout("book"), "b")
+        found = {
+            each.name.removesuffix("-total"): each.value
+            for each in shop.driver.metrics.measures()
+            if each.group == "stream-saga-metrics" and each.name.endswith("-total")
+        }
+        assert (found["started"], found["undoing"], found["cancelled"], found["completed"]) == (2, 1, 1, 0)
+        assert found["command"] == 5  # reserve and pay twice, and the undo
+
+
 def test_a_refusal_of_the_first_step_takes_nothing_back() -> None:
     with driven() as shop:
         shop.stock("book", Reserve("x"), "x")
