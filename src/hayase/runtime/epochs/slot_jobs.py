@@ -98,7 +98,9 @@ class SlotJobs:
             self._spanning = False
             self._pool.end_job()
             self._backoff.begin()
-            _LOG.debug("not all tasks of the slots joined in time: each job runs one round for a while")
+            _LOG.info(
+                "not all tasks of the slots joined in time: each Spark job runs one round for a while, which is slower"
+            )
 
     def _finish(self) -> None:
         """Take what the last job has done."""
