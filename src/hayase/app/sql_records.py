@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.core.objects import JsonObject
+from hayase.runtime.epochs.terms import newest_term
 from hayase.sql.analysis.plan_text import plan_text
 from hayase.sql.analysis.steps import sources_of
 from hayase.sql.analysis.upgrades import check_upgrade
@@ -163,11 +164,13 @@ def cannot_go_on(name: str, application_id: str, reason: str, what: str) -> Stat
 def remember_start(blobs: BlobStore, record: QueryRecord) -> None:
     """Note the definition that a query is about to run with.
 
-    It counts if an epoch is begun with it, be it that the process is killed and settles nothing.
+    It counts if an epoch is begun with it, be it that the process is killed and settles nothing: an epoch of a term
+    that has begun since. Epochs of a run that holds the lease, so that this start comes to nothing, are of an earlier
+    one.
     """
     settle_start(blobs)
     if NumberedJson(blobs, FOLDER).get() != record.to_json():
-        NumberedJson(blobs, STARTING).put({"epoch": _last_epoch(blobs), "record": record.to_json()})
+        NumberedJson(blobs, STARTING).put({"term": newest_term(blobs), "record": record.to_json()})
 
 
 def settle_start(blobs: BlobStore) -> None:
@@ -187,8 +190,8 @@ def remember(blobs: BlobStore, record: QueryRecord) -> None:
 def _begun(blobs: BlobStore) -> JsonObject | None:
     """The definition of a start that is not settled, if an epoch was begun with it."""
     started = NumberedJson(blobs, STARTING).get()
-    return started["record"] if started and _last_epoch(blobs) > started["epoch"] else None
-
-
-def _last_epoch(blobs: BlobStore) -> int:
-    return max(Epochs(blobs).recorded(), default=-1)
+    if not started:
+        return None
+    epochs = Epochs(blobs)
+    last = epochs.record(max(epochs.recorded(), default=-1))
+    return started["record"] if last is not None and last.term > started["term"] else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from hayase.sql.statements.processing_log import (
 from hayase.sql.statements.topics import TopicAdmin
 from hayase.storage.open import open_blobs
 
+_LOG = logging.getLogger("hayase.app")
 _SCHEMAS = "schemas"
+_SHARED_SCHEMAS = "@schemas"
+"""Beside the checkpoints of applications, none of which can have this name."""
 
 
 def logged_query_settings(
@@ -62,6 +66,13 @@ def registry_of(url: str | None, config: StreamsConfig) -> SchemaRegistry:
         return EmbeddedSchemaRegistry.in_folder(Path(config.log_dir) / _SCHEMAS)
     local = Path(config.state_dir) / _SCHEMAS
     is_default = Path(config.checkpoint_dir) == Path(config.state_dir) / config.application_id / "checkpoint"
-    if is_default or local.exists():  # earlier releases made the local one in any case
+    if is_default:
         return EmbeddedSchemaRegistry.in_folder(local)
-    return EmbeddedSchemaRegistry(open_blobs(folder_in(config.checkpoint_dir, _SCHEMAS)))
+    if local.exists():  # earlier releases made the local one in any case
+        _LOG.warning(
+            "schemas stay in %s, where an earlier run has put them: machines that share %s do not see them. Name a "
+            "registry by ksql.schema.registry.url for several machines",
+            local, config.checkpoint_dir,
+        )  # fmt: skip
+        return EmbeddedSchemaRegistry.in_folder(local)
+    return EmbeddedSchemaRegistry(open_blobs(folder_in(config.checkpoint_dir, _SHARED_SCHEMAS)))

@@ -32,6 +32,8 @@ from hayase.core.socket_folder import socket_folder
 _REFERENCE = re.compile(r"\$\{([a-zA-Z]\w*):(?:([^}]*):)?([^}:]*)\}")
 _URL_WITH_PASSWORD = re.compile(r"://[^/@\s]*:(?P<password>[^/@\s]+)@")
 _DRIVER = "driver"
+_END_S = 5.0
+"""For the thread of a vault to end; it waits for nothing but its socket."""
 _ANSWER_S = 10.0
 
 
@@ -247,7 +249,7 @@ class Vault:
     def close(self) -> None:
         """Forget everything; references lead nowhere from now on."""
         self._server.end()
-        self._thread.join()
+        self._thread.join(_END_S)
         self._server.server_close()
         self._values.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -271,24 +273,20 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, address: str, values: Mapping[str, str]) -> None:
         self.values = values
-        self._address = address
         self._ended = False
         super().__init__(address, _Asked)
 
     def serve(self) -> None:
         """Answer until `end`. It never wakes for nothing: fifty topologies have fifty of these."""
         while not self._ended:
-            self.handle_request()
+            with contextlib.suppress(OSError, ValueError):  # the socket was shut down
+                self.handle_request()
 
     def end(self) -> None:
         """Have `serve` return, which waits for a connection."""
         self._ended = True
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self._address)
-
-    def verify_request(self, request: object, client_address: object) -> bool:
-        """Whether it is a question, and not the connection that ends the server."""
-        return not self._ended
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the accept, whether or not the socket's file is there
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A worker that ends in the middle of a question is no news."""

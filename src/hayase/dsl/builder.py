@@ -366,7 +366,8 @@ class StreamsBuilder:
         """
         words = optimizations(str((settings or {}).get("topology.optimization", "none")))
         while self._completions:
-            self._completions.pop(0)(self._graph.build(before=False))
+            topology = self._graph.build(before=False)  # if that fails, the next build tries again
+            self._completions.pop(0)(topology)
         topology = self._optimized(words, before=False)
         for check in self._checks:
             check(topology)

@@ -16,6 +16,7 @@ from hayase.app.sql_records import (
     remember_start,
     settle_start,
 )
+from hayase.runtime.epochs.terms import begin_term
 from hayase.serde.registry import RegistrySchema
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.catalog.inferred import InferredColumns
@@ -24,7 +25,7 @@ from hayase.sql.errors import StatementError
 from hayase.sql.grammar.parser import parse_script
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.storage.posix_blobs import PosixBlobs
-from hayase.task.epoch_record import record_name
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, record_name
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT, w INT) WITH (kafka_topic='s', value_format='JSON');"
 OTHER = "CREATE TABLE t (k INT PRIMARY KEY, x INT) WITH (kafka_topic='t', value_format='JSON');"
@@ -132,6 +133,15 @@ COUNT = COUNTED.format("").replace(", SUM(v) AS total", "")
 SUM = COUNT.replace("COUNT(*) AS n", "SUM(CAST(v AS BIGINT)) AS n")
 
 
+def begin_epoch(blobs: PosixBlobs, term: int | None = None) -> int:
+    """Begin an epoch in a run of this term, or in a new one, which is returned."""
+    term = begin_term(blobs) if term is None else term
+    epoch = max(Epochs(blobs).recorded(), default=-1) + 1
+    found = EpochRecord(epoch, "L", "P", 0, {}, {}, program=Program(term))
+    assert blobs.put_if_absent(record_name(epoch), found.to_bytes())
+    return term
+
+
 def starts(blobs: PosixBlobs, script: str) -> str | None:
     """A start that goes no further than what is kept before the first epoch; why it is refused, if it is."""
     try:
@@ -145,7 +155,7 @@ def starts(blobs: PosixBlobs, script: str) -> str | None:
 def test_the_definition_of_a_run_that_was_killed_binds_once_it_has_begun_an_epoch(tmp_path: Path) -> None:
     blobs = PosixBlobs(tmp_path, fsync=False)
     assert starts(blobs, COUNT) is None
-    blobs.put_if_absent(record_name(0), b"")
+    begin_epoch(blobs)
     assert starts(blobs, SUM) == "CANNOT_REPLACE"
     assert starts(blobs, COUNT) is None
     assert starts(blobs, SUM) == "CANNOT_REPLACE"
@@ -158,9 +168,24 @@ def test_a_start_that_began_no_epoch_leaves_the_definition_before_it(tmp_path: P
     assert starts(blobs, COUNT) is None
     settle_start(blobs)
     assert starts(blobs, SUM) is None
-    blobs.put_if_absent(record_name(0), b"")
+    begin_epoch(blobs)
     settle_start(blobs)
     assert starts(blobs, COUNT) == "CANNOT_REPLACE"
+
+
+def test_epochs_of_the_run_that_holds_the_lease_do_not_make_the_definition_of_another_start_count(
+    tmp_path: Path,
+) -> None:
+    blobs = PosixBlobs(tmp_path, fsync=False)
+    assert starts(blobs, COUNT) is None
+    term = begin_epoch(blobs)
+    remember(blobs, record(SOURCE, COUNT))
+    remember_start(blobs, record(SOURCE, SUM))  # its start is refused in the end: the lease is held
+    begin_epoch(blobs, term)
+    assert starts(blobs, COUNT) is None
+    settle_start(blobs)
+    assert starts(blobs, COUNT) is None
+    assert starts(blobs, SUM) == "CANNOT_REPLACE"
 
 
 def test_columns_of_a_schema_belong_to_the_topic_that_a_variable_names() -> None:

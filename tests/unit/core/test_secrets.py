@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
-from hayase.core.secrets import Settings, Vault, is_reference, known_secrets, resolve, resolved
+from hayase.core.secrets import _END_S, Settings, Vault, is_reference, known_secrets, resolve, resolved
 from hayase.log.protocol import LogConfig
 from hayase.serde.registry import SchemaRegistry
 
@@ -112,6 +113,15 @@ def test_the_vault_can_be_entered_by_its_user_only_and_leaves_nothing(tmp_path: 
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux shows of a thread")
+def test_a_vault_is_closed_though_its_socket_was_removed() -> None:
+    vault = Vault()
+    shutil.rmtree(vault._folder)
+    begun = time.monotonic()
+    vault.close()
+    assert not vault._thread.is_alive()
+    assert time.monotonic() - begun < _END_S
+
+
 def test_a_vault_that_nobody_asks_does_not_wake_up() -> None:
     vault = Vault()
     (thread,) = (each for each in threading.enumerate() if each.name == "hayase-secrets")

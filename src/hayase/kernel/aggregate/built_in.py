@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import polars as pl
@@ -30,6 +31,7 @@ _CLASSES: dict[str, type[BuiltIn]] = {
 _KNOWN_TYPES_MAX = 1024
 _known_types: dict[tuple[int, int], tuple[BuiltInAggregate, EdgeSchema, list[pl.DataType | None]]] = {}
 """What `input_types` has found: nodes in rows ask again in every epoch. Holds what its keys are the ids of."""
+_known_lock = threading.Lock()
 
 
 def built_ins(aggregation: BuiltInAggregate, types: Sequence[pl.DataType | None] | None = None) -> list[BuiltIn]:
@@ -62,9 +64,10 @@ def input_types(node: str, aggregation: BuiltInAggregate, edge: EdgeSchema) -> l
     if known is None:
         types = visible(edge)
         found = [None if field.input is None else result_type(node, field.input, types) for field in aggregation.fields]
-        while len(_known_types) >= _KNOWN_TYPES_MAX:
-            _known_types.pop(next(iter(_known_types)), None)
-        known = _known_types[key] = (aggregation, edge, found)
+        with _known_lock:
+            while len(_known_types) >= _KNOWN_TYPES_MAX:
+                del _known_types[next(iter(_known_types))]
+            known = _known_types[key] = (aggregation, edge, found)
     return known[2]
 
 

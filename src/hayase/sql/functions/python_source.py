@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
-import dis
 import keyword
+import symtable
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any
 
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.declarations import Declaration, FunctionKind
-from hayase.sql.functions.python_text import compiled
+from hayase.sql.functions.python_text import compiled, source_of
 from hayase.sql.functions.results import checked
 from hayase.sql.functions.signatures import parse_signature
 from hayase.sql.types import sql_types as sql
@@ -68,7 +68,7 @@ class PythonFunction:
         if len(set(self.parameters)) != len(self.parameters):
             raise StatementError("INVALID_FUNCTION", f"two parameters of {self.name} have the same name in Python")
         try:
-            function = compiled(self.name, self.parameters, self.body)
+            compiled(self.name, self.parameters, self.body)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = error.lineno if isinstance(error, SyntaxError) else None
             where = "" if line is None else f" (line {line - 1} of the body)"
@@ -77,33 +77,52 @@ class PythonFunction:
                 f"the Python of {self.name} cannot be compiled: {error.args[0] if error.args else error}{where}. Give "
                 "an expression, or the statements of a function with `return`",
             ) from error
-        unknown = sorted(_globals_of(function.__code__) - vars(builtins).keys())
+        source = source_of(self.name, self.parameters, self.body)
+        unknown = _undefined(source)
         if unknown:
             raise StatementError(
                 "INVALID_FUNCTION",
                 f"the Python of {self.name} uses {', '.join(unknown)}, which it does not define; its parameters are "
                 f"{', '.join(self.parameters) or 'none'}, in lower case. Import what you need in the body",
             )
-        if _returns_nothing(function.__code__):
+        if _returns_nothing(source):
             raise StatementError(
                 "INVALID_FUNCTION", f"the Python of {self.name} returns nothing: give an expression, or use `return`"
             )
 
 
-def _globals_of(code: CodeType) -> set[str]:
-    """Names that code looks for outside of it, its inner functions included."""
-    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    inner = (each for each in code.co_consts if isinstance(each, CodeType))
-    return names.union(*map(_globals_of, inner))
+def _undefined(source: str) -> list[str]:
+    """Names that the Python reads and nothing of it defines, in alphabetical order."""
+    read: set[str] = set()
+    written: set[str] = set()
+    tables = [symtable.symtable(source, "<function>", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            if symbol.is_global() and symbol.is_referenced():
+                read.add(symbol.get_name())
+            if symbol.is_assigned() and (symbol.is_global() or table.get_type() == "module"):
+                written.add(symbol.get_name())
+    return sorted(read - written - vars(builtins).keys())
 
 
-def _returns_nothing(code: CodeType) -> bool:
-    """Whether every end of a function is one that gives None."""
-    instructions = list(dis.get_instructions(code))
-    ends = [at for at, each in enumerate(instructions) if each.opname.startswith("RETURN_VALUE")]
-    return bool(ends) and all(
-        instructions[at - 1].opname == "LOAD_CONST" and instructions[at - 1].argval is None for at in ends
-    )
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_ENDS = (ast.Raise, ast.Yield, ast.YieldFrom)
+
+
+def _returns_nothing(source: str) -> bool:
+    """Whether a function has no `return` with a value, and no other end that says something."""
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    nodes: list[ast.AST] = [*function.body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, _ENDS) or (isinstance(node, ast.Return) and node.value is not None):
+            return False
+        if not isinstance(node, _INNER):
+            nodes += ast.iter_child_nodes(node)
+    return True
 
 
 def python_declaration(

@@ -8,18 +8,21 @@ from functools import lru_cache
 from typing import Any
 
 
-@lru_cache(maxsize=256)
-def compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[..., Any]:
-    """The function of an expression, or of statements; raises SyntaxError and what else `compile` raises."""
+def source_of(name: str, parameters: tuple[str, ...], body: str) -> str:
+    """The definition of `function`, whose body is an expression or statements."""
     text = textwrap.dedent(body).strip("\n")
-    file = f"<function {name}>"
     try:
-        compile(text.strip(), file, "eval")
+        compile(text.strip(), f"<function {name}>", "eval")
         text = f"return ({text.strip()}\n)"
     except SyntaxError:
         pass  # it is statements
-    source = f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
-    code = compile(source, file, "exec")
+    return f"def function({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+
+
+@lru_cache(maxsize=256)
+def compiled(name: str, parameters: tuple[str, ...], body: str) -> Callable[..., Any]:
+    """The function of an expression, or of statements; raises SyntaxError and what else `compile` raises."""
+    code = compile(source_of(name, parameters, body), f"<function {name}>", "exec")
     names: dict[str, Any] = {}
     exec(code, names)
     function: Callable[..., Any] = names["function"]

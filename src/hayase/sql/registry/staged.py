@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from hayase.core.errors import SchemaRegistryError
-from hayase.serde.registry import Held, RegisteredSchema, RegistrySchema, SchemaRegistry
+from hayase.serde.registry import Held, RegisteredSchema, RegistrySchema, SchemaReference, SchemaRegistry
+from hayase.sql.registry.compatibility import problems
 
 _NO_ID = 0
 """Of a schema that is not registered yet."""
@@ -22,7 +23,7 @@ class StagedSchemaRegistry(SchemaRegistry):
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
-        self._staged: dict[str, list[RegistrySchema]] = {}
+        self._staged: list[tuple[str, RegistrySchema]] = []
         self._settled = False
 
     def settle(self) -> None:
@@ -31,11 +32,10 @@ class StagedSchemaRegistry(SchemaRegistry):
         Raises:
             SchemaRegistryError: the registry refuses a schema, or does not answer.
         """
+        while self._staged:
+            self._registry.register(*self._staged[0])
+            del self._staged[0]
         self._settled = True
-        staged, self._staged = self._staged, {}
-        for subject, schemas in staged.items():
-            for schema in schemas:
-                self._registry.register(subject, schema)
 
     @property
     def url(self) -> str:
@@ -67,7 +67,7 @@ class StagedSchemaRegistry(SchemaRegistry):
 
     def subjects(self) -> list[str]:
         """See SchemaRegistry."""
-        return sorted({*self._registry.subjects(), *self._staged})
+        return sorted({*self._registry.subjects(), *(subject for subject, _ in self._staged)})
 
     def versions(self, subject: str) -> list[int]:
         """See SchemaRegistry; without what is staged."""
@@ -83,9 +83,8 @@ class StagedSchemaRegistry(SchemaRegistry):
 
     def latest(self, subject: str) -> RegisteredSchema:
         """See SchemaRegistry."""
-        if subject in self._staged:
-            return RegisteredSchema(_NO_ID, subject, None, self._staged[subject][-1])
-        return self._registry.latest(subject)
+        staged = self._staged_of(subject)
+        return RegisteredSchema(_NO_ID, subject, None, staged[-1]) if staged else self._registry.latest(subject)
 
     def lookup(self, subject: str, schema: RegistrySchema, *, normalize: bool = False) -> RegisteredSchema:
         """See SchemaRegistry; without what is staged."""
@@ -95,7 +94,7 @@ class StagedSchemaRegistry(SchemaRegistry):
         """Stage the schema, if the other registry has not got it and would take it; its id, or 0.
 
         Raises:
-            SchemaRegistryError: `SCHEMA_INCOMPATIBLE` with the versions before.
+            SchemaRegistryError: `SCHEMA_INCOMPATIBLE` with the versions before, staged ones too.
         """
         if self._settled:
             return self._registry.register(subject, schema, normalize=normalize)
@@ -104,15 +103,39 @@ class StagedSchemaRegistry(SchemaRegistry):
         except SchemaRegistryError as error:
             if error.condition != "SCHEMA_NOT_FOUND":
                 raise
-        self._registry.check_registrable(subject, schema)
-        staged = self._staged.setdefault(subject, [])
-        if schema not in staged:
-            staged.append(schema)
+        self.check_registrable(subject, schema)
+        if (subject, schema) not in self._staged:
+            self._staged.append((subject, schema))
         return _NO_ID
 
+    def _fetch(self, reference: SchemaReference) -> RegistrySchema:
+        return self._registry.version(reference.subject, reference.version).schema
+
+    def _level(self, subject: str) -> str:
+        try:
+            return self._registry.compatibility(subject)
+        except SchemaRegistryError as error:
+            if error.condition != "SCHEMA_NOT_FOUND":
+                raise
+            return self._registry.compatibility()
+
+    def _staged_of(self, subject: str) -> list[RegistrySchema]:
+        return [schema for each, schema in self._staged if each == subject]
+
     def check_registrable(self, subject: str, schema: RegistrySchema) -> None:
-        """See SchemaRegistry."""
+        """See SchemaRegistry; also with what is staged."""
         self._registry.check_registrable(subject, schema)
+        staged = self._staged_of(subject)
+        if not staged:
+            return
+        level = self._level(subject)
+        problem = next(problems(level, staged, schema, self._fetch), None)
+        if problem is not None:
+            raise SchemaRegistryError(
+                "SCHEMA_INCOMPATIBLE",
+                f"the schema cannot follow that of an earlier statement for {subject!r} under the compatibility level "
+                f"{level}: {problem}",
+            )
 
     def is_compatible(self, subject: str, schema: RegistrySchema, version: int | Literal["latest"] = "latest") -> bool:
         """See SchemaRegistry."""

@@ -58,3 +58,31 @@ def test_other_processes_get_the_registry_itself(tmp_path: Path) -> None:
     assert type(copied) is EmbeddedSchemaRegistry
     assert copied == staged == registry
     assert hash(staged) == hash(registry)
+
+
+def test_statements_that_do_not_fit_each_other_are_refused_before_any_is_registered() -> None:
+    registry = EmbeddedSchemaRegistry()
+    staged = StagedSchemaRegistry(registry)
+    staged.register("b", record("a", "int"))
+    staged.register("a", record("a", "int"))
+    with pytest.raises(SchemaRegistryError, match=r"SCHEMA_INCOMPATIBLE.*an earlier statement for 'b'"):
+        staged.register("b", record("a", "string"))
+    staged.settle()
+    assert [registry.latest(subject).id for subject in ("b", "a")] == [1, 1]
+
+
+def test_what_could_not_be_registered_is_registered_by_the_next_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = EmbeddedSchemaRegistry()
+    staged = StagedSchemaRegistry(registry)
+    for name in ("b", "a"):
+        staged.register(name, record(name, "int"))
+    with monkeypatch.context() as away:
+        away.setattr(registry, "register", _refuse)
+        with pytest.raises(SchemaRegistryError):
+            staged.settle()
+    staged.settle()
+    assert [registry.latest(subject).id for subject in ("b", "a")] == [1, 2]
+
+
+def _refuse(*_: object, **__: object) -> int:
+    raise SchemaRegistryError("REGISTRY_AWAY", "no answer")

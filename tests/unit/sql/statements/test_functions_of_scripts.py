@@ -54,7 +54,8 @@ def test_a_function_is_an_expression_or_statements_and_null_stays_null() -> None
         ("X / 2", "uses X"),
         ("[z for z in range(x) if w]", "uses w"),
         ("y = x / 2", "returns nothing"),
-        ("if x: return\nreturn None", "returns nothing"),
+        ("if x: return", "returns nothing"),
+        ("def g():\n    return x", "returns nothing"),
     ],
 )
 def test_python_that_can_never_have_a_result_is_refused(body: str, problem: str) -> None:
@@ -72,6 +73,16 @@ def test_python_may_import_call_itself_inside_and_yield_to_itself() -> None:
             def half(n):
                 return half(n - 1) if n > 3 else math.sqrt(n)
             return max(half(x), *(each for each in range(x)))
+        ';
+        CREATE FUNCTION g (X INT) RETURNS INT LANGUAGE PYTHON AS '
+            global cache
+            cache = {}
+            class A:
+                one = 1
+                two = one + 1
+            if x:
+                return A.two + len(cache)
+            return None
         ';
         """
     )
