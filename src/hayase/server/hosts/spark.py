@@ -26,9 +26,8 @@ from hayase.sql.errors import StatementError
 from hayase.sql.statements.results import PersistentQuery
 
 if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers meanwhile
-    from hayase.app.named_topology import NamedTopology
-    from hayase.app.streams_runtime import StreamsRuntime
     from hayase.query.stores import StoreHandle
+    from hayase.server.hosts.runtime_process import RemoteTopology, RuntimeProcess
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
@@ -50,7 +49,7 @@ class _Hosted:
 
 
 class SparkHost:
-    """Runs queries as topologies of a `StreamsRuntime` (`QueryHost`).
+    """Runs queries as topologies of a `StreamsRuntime` in a process of its own (`QueryHost`).
 
     What is asked of it before Spark is there is done once it is. Changes are made one after the other in a thread of
     their own.
@@ -80,9 +79,9 @@ class SparkHost:
         self._now_ms = now_ms
         self._retry_ms = retry_initial_ms, retry_max_ms
         self._stop_timeout_s = stop_timeout_s
-        self._runtime: StreamsRuntime | None = None
+        self._runtime: RuntimeProcess | None = None
         self._queries: dict[str, _Hosted] = {}
-        self._handles: dict[tuple[str, str], tuple[NamedTopology, StoreHandle]] = {}
+        self._handles: dict[tuple[str, str], tuple[RemoteTopology, StoreHandle]] = {}
         self._lock = threading.RLock()
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._run_work, name="hayase-spark-host", daemon=True)
@@ -158,8 +157,8 @@ class SparkHost:
         if topology is None:
             waits = hosted.failures.retry_at_ms is not None
             return QueryStatus(QueryState.ERROR if waits else QueryState.UNRESPONSIVE, errors)
-        own = tuple(QueryFailure(each.timestamp_ms, str(each.error), "UNKNOWN") for each in topology.errors)
-        report = topology.progress()
+        report = topology.report
+        own = tuple(QueryFailure(time_ms, text, "UNKNOWN") for time_ms, text in report.errors)
         return QueryStatus(
             self._state_of(hosted, topology),
             tuple(sorted({*errors, *own}, key=lambda failure: failure.time_ms))[-10:],
@@ -182,10 +181,10 @@ class SparkHost:
             return self._newest(query_id, topology, store, SparkStoreForKey)
 
     @contextmanager
-    def _readable(self, query_id: str) -> Iterator[NamedTopology]:
+    def _readable(self, query_id: str) -> Iterator[RemoteTopology]:
         """The topology of a query whose stores can be read; raises StatementError `NOT_READY`."""
         topology = self._topology(query_id)
-        if topology is None or topology.state not in (State.RUNNING, State.REBALANCING):
+        if topology is None or topology.report.state not in (State.RUNNING, State.REBALANCING):
             why = f": {self._problem}" if self._problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
@@ -197,7 +196,7 @@ class SparkHost:
                 ) from error
             raise
 
-    def _newest(self, query_id: str, topology: NamedTopology, store: str, opened: Callable[[StoreHandle], T]) -> T:
+    def _newest(self, query_id: str, topology: RemoteTopology, store: str, opened: Callable[[StoreHandle], T]) -> T:
         """A store by a handle that is kept, because opening one takes longer than a look-up."""
         kept = self._handles.get((query_id, store))
         if kept is not None and kept[0] is topology:
@@ -232,9 +231,9 @@ class SparkHost:
         lower_priority()
         try:
             import_planning()
-            from hayase.app.streams_runtime import StreamsRuntime
+            from hayase.server.hosts.runtime_process import RuntimeProcess
 
-            self._runtime = StreamsRuntime(self._settings, recall=False)
+            self._runtime = RuntimeProcess(self._settings)
             self._runtime.start()
         except Exception as error:
             self._problem = f"the runtime cannot be started: {error}"
@@ -250,7 +249,7 @@ class SparkHost:
                 _LOG.warning("a change of the running queries has failed: %s", error, exc_info=unexpected)
 
     @property
-    def _live(self) -> StreamsRuntime:
+    def _live(self) -> RuntimeProcess:
         """The runtime, for work: it is there before any is done."""
         assert self._runtime is not None
         return self._runtime
@@ -298,19 +297,20 @@ class SparkHost:
         if hosted.is_added:
             (self._live.pause if hosted.paused else self._live.resume)(name)
 
-    def _topology(self, query_id: str) -> NamedTopology | None:
-        return None if self._runtime is None else self._runtime.topologies.get(_name_of(query_id))
+    def _topology(self, query_id: str) -> RemoteTopology | None:
+        return None if self._runtime is None else self._runtime.topology(_name_of(query_id))
 
     def _is_up(self) -> bool:
         return self._runtime is not None and self._runtime.state is State.RUNNING
 
     @staticmethod
-    def _state_of(hosted: _Hosted, topology: NamedTopology) -> QueryState:
-        if topology.state in (State.ERROR, State.PENDING_ERROR) or hosted.failures.retry_at_ms is not None:
+    def _state_of(hosted: _Hosted, topology: RemoteTopology) -> QueryState:
+        state = topology.report.state
+        if state in (State.ERROR, State.PENDING_ERROR) or hosted.failures.retry_at_ms is not None:
             return QueryState.ERROR
         if hosted.paused:
             return QueryState.PAUSED
-        return QueryState.RUNNING if topology.state is State.RUNNING else QueryState.UNRESPONSIVE
+        return QueryState.RUNNING if state is State.RUNNING else QueryState.UNRESPONSIVE
 
     def _watch(self) -> None:
         """Note queries that have failed, and try them again when it is time."""
@@ -322,9 +322,11 @@ class SparkHost:
                 queries = list(self._queries.values())
             for hosted in queries:
                 topology = self._topology(hosted.query.id)
-                failed = topology is not None and topology.state is State.ERROR
+                failed = topology is not None and topology.report.state is State.ERROR
                 if failed and hosted.failures.retry_at_ms is None and topology is not None:
-                    hosted.failures.add(topology.error or StateError("QUERY_ENDED", "the query has ended by itself"))
+                    hosted.failures.add(
+                        topology.report.error or StateError("QUERY_ENDED", "the query has ended by itself")
+                    )
                 if hosted.failures.is_due() and self._is_up():
                     hosted.failures.tried()
                     self._work.put(self._again(hosted, failed=failed))

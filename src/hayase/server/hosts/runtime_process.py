@@ -1,0 +1,198 @@
+"""The runtime of a server's queries, in a process of its own, as the server sees it.
+
+What follows fifty topologies has a hundred threads. In the server's own process a request would wait for Python's lock
+behind all of them, at each of a dozen steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from multiprocessing.connection import Connection
+
+from hayase.app.reading import StoreReading
+from hayase.app.runtime_settings import topology_config
+from hayase.app.states import State
+from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.runtime.wire.pickling import pickled
+from hayase.server.hosts.runtime_messages import Answer, Request, RuntimeReport, Start, TopologyReport
+from hayase.topology.topology import Topology
+
+CHILD = "hayase.server.hosts.runtime_child"
+_END_S = 30.0
+"""How long the process may take to end once the runtime is closed."""
+
+
+class RemoteTopology(StoreReading):
+    """A topology that runs in the runtime's process, from its start to its next one; its stores are read here.
+
+    Attributes:
+        topology: as it was given.
+        config: its settings.
+        report: how it was when it was heard of last.
+    """
+
+    def __init__(self, topology: Topology, config: object, report: TopologyReport) -> None:
+        self.topology = topology
+        self.config = config  # type: ignore[assignment]  # a StreamsConfig
+        self.report = report
+
+
+class RuntimeProcess:
+    """A `StreamsRuntime` in a process of its own, for as long as this one lives. Thread-safe.
+
+    Args:
+        settings: of the runtime.
+        child: the module that the process runs.
+
+    Attributes:
+        state: of the runtime, as far as it was heard of.
+        error: why it has ended.
+    """
+
+    def __init__(self, settings: Mapping[str, object], child: str = CHILD) -> None:
+        self.state = State.CREATED
+        self.error: HayaseError | None = None
+        self._settings = dict(settings)
+        self._child = child
+        self._topologies: dict[str, RemoteTopology] = {}
+        self._lock = threading.RLock()
+        self._asking = threading.Lock()
+        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._closing = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._listener = threading.Thread(target=self._listen, name="hayase-runtime-reports", daemon=True)
+
+    @property
+    def topologies(self) -> dict[str, RemoteTopology]:
+        """The topologies, by name."""
+        with self._lock:
+            return dict(self._topologies)
+
+    def topology(self, name: str) -> RemoteTopology | None:
+        """A topology; `None` if there is none of that name."""
+        return self._topologies.get(name)
+
+    def start(self) -> None:
+        """Start the process, and Spark in it.
+
+        Raises:
+            HayaseError: Spark does not start.
+        """
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", self._child, str(theirs.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        self._connection = Connection(ours.detach())
+        self._listener.start()
+        self._ask(Start(self._settings))
+        self.state = State.RUNNING
+
+    def add_topology(self, name: str, topology: Topology, settings: Mapping[str, object]) -> None:
+        """See `StreamsRuntime.add_topology`."""
+        report = self._ask(Request("add_topology", name, (topology, dict(settings)), {}))
+        self._keep(name, topology, settings, report)
+
+    def restart(self, name: str) -> None:
+        """See `StreamsRuntime.restart`."""
+        before = self._topologies[name]
+        report = self._ask(Request("restart", name, (), {}))
+        if report is not None:
+            with self._lock:
+                self._topologies[name] = RemoteTopology(before.topology, before.config, report)
+
+    def remove_topology(self, name: str, *, delete_state: bool = False, timeout: timedelta) -> None:
+        """See `StreamsRuntime.remove_topology`."""
+        self._ask(Request("remove_topology", name, (), {"delete_state": delete_state, "timeout": timeout}))
+        with self._lock:
+            self._topologies.pop(name, None)
+
+    def pause(self, name: str) -> None:
+        """See `StreamsRuntime.pause`."""
+        self._ask(Request("pause", name, (), {}))
+
+    def resume(self, name: str) -> None:
+        """See `StreamsRuntime.resume`."""
+        self._ask(Request("resume", name, (), {}))
+
+    def close(self, timeout: timedelta) -> None:
+        """Close the runtime and end its process. Calling it again does nothing."""
+        process = self._process
+        if process is None:
+            return
+        self._closing = True
+        with contextlib.suppress(HayaseError):  # it has ended already
+            self._ask(Request("close", "", (timeout,), {}))
+        assert self._connection is not None
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._listener.join()
+        self._connection.close()
+        self._process = None
+
+    def _keep(
+        self, name: str, topology: Topology, settings: Mapping[str, object], report: TopologyReport | None
+    ) -> None:
+        if report is not None:
+            config = topology_config(self._settings, name, settings, None)
+            with self._lock:
+                self._topologies[name] = RemoteTopology(topology, config, report)
+
+    def _ask(self, request: Start | Request) -> TopologyReport | None:
+        """Have something done; raises the error that it ended with."""
+        data = pickled(request)
+        with self._asking:
+            assert self._connection is not None
+            try:
+                self._connection.send_bytes(data)
+            except OSError as error:
+                raise self._gone() from error
+            answer = self._answers.get()
+        if answer is None:
+            self._answers.put(None)  # for the next who asks
+            raise self._gone()
+        if answer.error is not None:
+            raise answer.error
+        return answer.report
+
+    def _listen(self) -> None:
+        assert self._connection is not None
+        while True:
+            try:
+                message = pickle.loads(self._connection.recv_bytes())
+            except (OSError, EOFError):
+                break
+            if isinstance(message, RuntimeReport):
+                self._take(message)
+            else:
+                self._answers.put(message)
+        if not self._closing:
+            self.error, self.state = self._gone(), State.ERROR
+        self._answers.put(None)
+
+    def _take(self, report: RuntimeReport) -> None:
+        with self._lock:
+            self.error, self.state = report.error, report.state
+            for name, each in report.topologies.items():
+                if name in self._topologies:
+                    self._topologies[name].report = each
+
+    def _gone(self) -> HayaseError:
+        code = None if self._process is None else self._process.poll()
+        how = "" if code is None else f" with {code}"
+        return StreamsStoppedError(
+            "RUNTIME_GONE",
+            f"the process that runs the queries has ended{how}: the log says why. Start the server again; queries go "
+            "on where they were",
+        )

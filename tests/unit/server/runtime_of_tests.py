@@ -1,0 +1,69 @@
+"""The process of a runtime without Spark, for tests: topologies do nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hayase.app.states import State
+from hayase.app.streams_runtime import StreamsRuntime
+from hayase.core.errors import HayaseError, TopologyError
+from hayase.server.hosts.runtime_child import serve_argument
+
+
+@dataclass
+class QuietTopology:
+    """A topology that runs and reads nothing."""
+
+    state: State = State.RUNNING
+    error: HayaseError | None = None
+    errors: list[Any] = field(default_factory=list)
+
+    def progress(self) -> SimpleNamespace:
+        """See StreamsApp."""
+        return SimpleNamespace(consumed=0, produced=0, lag_records=None)
+
+
+class QuietRuntime:
+    """What the process asks of a StreamsRuntime; a topology named `slow` takes a minute to start, one `fails`."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self.state = State.CREATED
+        self.error: HayaseError | None = None
+        self.topologies: dict[str, QuietTopology] = {}
+
+    def start(self) -> None:
+        """See StreamsRuntime."""
+        self.state = State.RUNNING
+
+    def add_topology(self, name: str, topology: object, settings: object) -> None:
+        """See StreamsRuntime."""
+        if name == "slow":
+            time.sleep(60)
+        if name == "fails":
+            raise TopologyError("TOPOLOGY_EXISTS", "there is one", node=object())
+        self.topologies[name] = QuietTopology()
+
+    def topology(self, name: str) -> QuietTopology:
+        """See StreamsRuntime."""
+        return self.topologies[name]
+
+    def pause(self, name: str) -> None:
+        """See StreamsRuntime; here it ends the topology with an error, a moment later."""
+        self.topologies[name].error = HayaseError("BROKEN", "it is broken", offset=7)
+        self.topologies[name].state = State.ERROR
+
+    def remove_topology(self, name: str, *, delete_state: bool, timeout: timedelta) -> None:
+        """See StreamsRuntime."""
+        del self.topologies[name]
+
+    def close(self, timeout: timedelta) -> None:
+        """See StreamsRuntime."""
+
+
+if __name__ == "__main__":
+    serve_argument(lambda settings: cast("StreamsRuntime", QuietRuntime(settings)))

@@ -1,0 +1,101 @@
+"""The runtime of a server's queries in a process of its own: requests, reports, and the end of either process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.unit.server.command_servers import wait_until
+
+from hayase.app.states import State
+from hayase.core.errors import StreamsStoppedError, TopologyError
+from hayase.dsl.builder import StreamsBuilder
+from hayase.server.hosts.runtime_process import RuntimeProcess
+from hayase.topology.topology import Topology
+
+ROOT = Path(__file__).parents[3]
+TIMEOUT = timedelta(seconds=5)
+
+
+def copying() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("a").to("b")
+    return builder.build()
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeProcess]:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
+    settings = {"application.id": "r", "log.dir": str(tmp_path / "log"), "state.dir": str(tmp_path / "state")}
+    opened = RuntimeProcess(settings, "tests.unit.server.runtime_of_tests")
+    opened.start()
+    yield opened
+    opened.close(TIMEOUT)
+
+
+def pid_of(runtime: RuntimeProcess) -> int:
+    assert runtime._process is not None
+    return runtime._process.pid
+
+
+def test_topologies_are_added_watched_and_removed_in_the_other_process(runtime: RuntimeProcess) -> None:
+    runtime.add_topology("a", copying(), {})
+    added = runtime.topology("a")
+    assert added is not None and added.report.state is State.RUNNING and runtime.state is State.RUNNING
+    runtime.pause("a")
+    wait_until(lambda: added.report.state is State.ERROR)
+    assert str(added.report.error) == "[BROKEN] it is broken (offset 7)"
+    runtime.remove_topology("a", timeout=TIMEOUT)
+    assert runtime.topologies == {}
+
+
+def test_errors_are_those_of_the_runtime(runtime: RuntimeProcess) -> None:
+    with pytest.raises(TopologyError, match="there is one"):
+        runtime.add_topology("fails", copying(), {})
+    with pytest.raises(StreamsStoppedError, match="KeyError"):
+        runtime.pause("nope")
+    assert runtime.topologies == {}
+
+
+def test_a_process_that_was_killed_is_an_error_of_the_runtime_and_of_what_waits_for_it(runtime: RuntimeProcess) -> None:
+    killer = threading.Timer(1.0, os.kill, (pid_of(runtime), signal.SIGKILL))
+    killer.start()
+    with pytest.raises(StreamsStoppedError, match="has ended"):
+        runtime.add_topology("slow", copying(), {})
+    with pytest.raises(StreamsStoppedError, match="Start the server again"):
+        runtime.add_topology("a", copying(), {})
+    assert runtime.state is State.ERROR and runtime.error is not None
+
+
+def test_the_process_ends_when_the_server_has_gone_whatever_it_does_and_not_by_a_signal_to_both(
+    runtime: RuntimeProcess,
+) -> None:
+    process, connection = runtime._process, runtime._connection
+    assert process is not None and connection is not None
+    failed: list[BaseException] = []
+
+    def add() -> None:
+        try:
+            runtime.add_topology("slow", copying(), {})
+        except StreamsStoppedError as error:
+            failed.append(error)
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    time.sleep(0.5)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(process.pid, number)
+    time.sleep(0.5)
+    assert process.poll() is None
+    with socket.socket(fileno=os.dup(connection.fileno())) as link:
+        link.shutdown(socket.SHUT_RDWR)  # what the end of the server does to it
+    assert process.wait(30) == 1
+    adding.join()
+    assert len(failed) == 1
