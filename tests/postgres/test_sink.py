@@ -76,6 +76,16 @@ def test_upserts_replace_rows_and_tombstones_delete_them(target: Target) -> None
     assert target.rows() == [(1, "again")]
 
 
+@pytest.mark.parametrize("other", [{"id": 2, "name": "b"}, {"id": 2, "more": 1}])
+def test_a_table_is_made_by_the_first_row_though_a_deletion_comes_before_it(
+    target: Target, other: dict[str, object]
+) -> None:
+    target.send(({"id": 9}, None), ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 2}, other))
+    with target.upsert(schema_evolution="basic") as sink:
+        sink.run_to_end()
+    assert target.rows("SELECT id FROM users ORDER BY id") == [(1,), (2,)]
+
+
 def test_updates_change_rows_that_exist_only(target: Target) -> None:
     target.send(({"id": 1}, {"id": 1, "name": "ada"}))
     with target.upsert() as sink:

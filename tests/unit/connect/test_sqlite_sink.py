@@ -66,6 +66,13 @@ def test_upserts_replace_rows_and_tombstones_delete_them(table: Table) -> None:
     assert table.rows() == [(1, "Ada")]
 
 
+def test_a_table_is_made_by_the_first_row_though_a_deletion_comes_before_it(table: Table) -> None:
+    table.send(({"id": 9}, None), ({"id": 1}, {"id": 1, "name": "a"}))
+    with upsert(table) as sink:
+        sink.run_to_end()
+    assert table.rows() == [(1, "a")]
+
+
 def test_an_update_changes_rows_that_exist_only(table: Table) -> None:
     table.send(({"id": 1}, {"id": 1, "name": "ada"}))
     with upsert(table) as sink:

@@ -113,12 +113,12 @@ class RowWriter:
         by_kind: dict[tuple[object, ...], list[RowChange]] = {}
         for change in last.values():
             by_kind.setdefault(change.shape, []).append(change)
-        # Rows that are written first make the table that others are deleted from.
-        return sorted(by_kind.values(), key=lambda run: run[0].kind is RowChangeKind.DELETE)
+        return list(by_kind.values())
 
     def _write_run(self, database: psycopg.Connection[Any], run: Sequence[RowChange]) -> None:
         first = run[0]
-        self._tables.prepare(executing(database), first)
+        if not self._tables.prepare(executing(database), first):
+            return
         table, key, values = quoted(first.table), list(first.key), list(first.values)
         deletes = first.kind is RowChangeKind.DELETE
         names = key if deletes else [*key, *values]

@@ -127,7 +127,8 @@ class SqliteSinkTask(TransactionalSinkTask):
 
     def _write_run(self, run: Sequence[RowChange]) -> None:
         first = run[0]
-        self._tables.prepare(self._database.execute, first)
+        if not self._tables.prepare(self._database.execute, first):
+            return
         table, key, values = quoted(first.table), list(first.key), list(first.values)
         same_key = " AND ".join(f"{quoted(name)} = ?" for name in key)
         if first.kind is RowChangeKind.DELETE:

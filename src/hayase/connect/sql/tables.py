@@ -36,19 +36,24 @@ class Tables:
         """Look again: what was made is gone with a transaction that was rolled back."""
         self._columns = {}
 
-    def prepare(self, execute: Execute, change: RowChange) -> None:
+    def prepare(self, execute: Execute, change: RowChange) -> bool:
         """Make the table of a change, or add the columns that it lacks.
+
+        Returns:
+            Whether the table is there; it is not for a deletion before the first row, which makes the table.
 
         Raises:
             ConnectError: `UNKNOWN_TABLE`, `UNKNOWN_COLUMN`: the settings do not allow that.
         """
         known = self._columns.get(change.table)
         if known is None:
-            known = self._columns_of(execute, change.table) or self._made(execute, change)
-            self._columns[change.table] = known
+            known = self._columns_of(execute, change.table)
+            if not known and self._create and change.kind is RowChangeKind.DELETE:
+                return False
+            known = self._columns[change.table] = known or self._made(execute, change)
         lacking = [name for name in (*change.key, *change.values) if name not in known]
         if not lacking:
-            return
+            return True
         if not self._evolve:
             raise ConnectError(
                 "UNKNOWN_COLUMN",
@@ -59,9 +64,10 @@ class Tables:
             column = f"{quoted(name)} {self._type_of(change, name)}"
             execute(f"ALTER TABLE {quoted(change.table)} ADD COLUMN {column}", ())
         known.update(lacking)
+        return True
 
     def _made(self, execute: Execute, change: RowChange) -> set[str]:
-        if not self._create or change.kind is RowChangeKind.DELETE:
+        if not self._create:
             raise ConnectError(
                 "UNKNOWN_TABLE",
                 f"the database has no table {change.table!r}; make it, or set auto.create=true",
