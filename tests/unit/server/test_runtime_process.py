@@ -7,17 +7,21 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.unit.server.command_servers import wait_until
+from tests.unit.server.command_servers import client_of, ksql, wait_until
 
 from hayase.app.states import State
 from hayase.core.errors import StreamsStoppedError, TopologyError
 from hayase.dsl.builder import StreamsBuilder
+from hayase.server.hosts import runtime_process
+from hayase.server.hosts.protocol import QueryState
 from hayase.server.hosts.runtime_process import RuntimeProcess
+from hayase.server.server import open_server
+from hayase.server.settings import ServerSettings
 from hayase.topology.topology import Topology
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +73,7 @@ def test_a_process_that_was_killed_is_an_error_of_the_runtime_and_of_what_waits_
     killer.start()
     with pytest.raises(StreamsStoppedError, match="has ended"):
         runtime.add_topology("slow", copying(), {})
-    with pytest.raises(StreamsStoppedError, match="Start the server again"):
+    with pytest.raises(StreamsStoppedError, match="The server starts another one"):
         runtime.add_topology("a", copying(), {})
     assert runtime.state is State.ERROR and runtime.error is not None
 
@@ -99,3 +103,38 @@ def test_the_process_ends_when_the_server_has_gone_whatever_it_does_and_not_by_a
     assert process.wait(30) == 1
     adding.join()
     assert len(failed) == 1
+
+
+def test_a_runtime_whose_process_was_killed_is_replaced_and_has_all_queries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
+    made: list[RuntimeProcess] = []
+
+    def make(settings: Mapping[str, object]) -> RuntimeProcess:
+        made.append(RuntimeProcess(settings, "tests.unit.server.runtime_of_tests"))
+        return made[-1]
+
+    monkeypatch.setattr(runtime_process, "RuntimeProcess", make)
+    settings = {
+        "hayase.server.in.process": "false",
+        "log.dir": str(tmp_path / "log"),
+        "state.dir": str(tmp_path / "state"),
+        "ksql.query.retry.backoff.initial.ms": 1,
+    }
+    context = open_server(ServerSettings.of(settings))
+    try:
+        client = client_of(context)
+        ksql(
+            client,
+            "CREATE STREAM a (k STRING KEY, v INT) WITH (kafka_topic='a', value_format='JSON', partitions=1);"
+            "CREATE STREAM b AS SELECT * FROM a; CREATE STREAM c AS SELECT * FROM a;",
+        )
+        wait_until(lambda: len(made) == 1 and len(made[0].topologies) == 2, 60)
+        os.kill(pid_of(made[0]), signal.SIGKILL)
+        wait_until(lambda: len(made) == 2 and len(made[1].topologies) == 2, 60)
+        states = {context.host.status(query).state for query in context.engine.queries}
+        assert states == {QueryState.RUNNING}
+        assert context.host.problem() is None
+    finally:
+        context.close()

@@ -193,6 +193,6 @@ class RuntimeProcess:
         how = "" if code is None else f" with {code}"
         return StreamsStoppedError(
             "RUNTIME_GONE",
-            f"the process that runs the queries has ended{how}: the log says why. Start the server again; queries go "
-            "on where they were",
+            f"the process that runs the queries has ended{how}: the log says why. The server starts another one, and "
+            "queries go on where they were",
         )

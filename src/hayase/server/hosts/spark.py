@@ -52,7 +52,8 @@ class SparkHost:
     """Runs queries as topologies of a `StreamsRuntime` in a process of its own (`QueryHost`).
 
     What is asked of it before Spark is there is done once it is. Changes are made one after the other in a thread of
-    their own.
+    their own. Where the runtime's process ends by itself, another one goes on with the queries, after the same pauses
+    as for a query that fails.
 
     Args:
         settings: of the runtime.
@@ -88,6 +89,8 @@ class SparkHost:
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="hayase-spark-watch", daemon=True)
         self._problem: str | None = None
+        self._of_runtime = Failures(now_ms, retry_initial_ms, retry_max_ms)
+        self._replacing = False
         self._started = threading.Event()
         """The start of the runtime has come to its end, good or bad."""
 
@@ -315,9 +318,7 @@ class SparkHost:
     def _watch(self) -> None:
         """Note queries that have failed, and try them again when it is time."""
         while not self._closed.wait(_WATCH_S):
-            error = None if self._runtime is None or self._runtime.state is not State.ERROR else self._runtime.error
-            if error is not None:
-                self._problem = f"the runtime has failed: {error}"
+            self._watch_runtime()
             with self._lock:
                 queries = list(self._queries.values())
             for hosted in queries:
@@ -330,6 +331,55 @@ class SparkHost:
                 if hosted.failures.is_due() and self._is_up():
                     hosted.failures.tried()
                     self._work.put(self._again(hosted, failed=failed))
+
+    def _watch_runtime(self) -> None:
+        """Have a runtime that has failed replaced, when it is time."""
+        runtime, failures = self._runtime, self._of_runtime
+        if runtime is None or runtime.state is not State.ERROR:
+            return
+        if failures.retry_at_ms is None:
+            error = runtime.error or StateError("RUNTIME_ENDED", "it has ended by itself")
+            failures.add(error)
+            self._problem = f"the runtime has failed: {error}"
+            _LOG.error("%s; another one is started in %d s", self._problem, self._wait_s())
+        elif failures.is_due() and not self._replacing:
+            self._replacing = True
+            self._work.put(self._replace_runtime)
+
+    def _wait_s(self) -> int:
+        return -(-((self._of_runtime.retry_at_ms or 0) - self._now_ms()) // 1000)
+
+    def _replace_runtime(self) -> None:
+        """Start another runtime, with all queries; they go on where they were."""
+        from hayase.server.hosts.runtime_process import RuntimeProcess
+
+        failed = self._live
+        try:
+            failed.close(timedelta(seconds=self._stop_timeout_s))
+            runtime = RuntimeProcess(self._settings)
+            try:
+                runtime.start()
+            except BaseException:
+                runtime.close(timedelta())
+                raise
+        except Exception as error:
+            self._of_runtime.tried()
+            self._of_runtime.add(error)
+            self._problem = f"the runtime cannot be started: {error}"
+            _LOG.error("%s; the next try is in %d s", self._problem, self._wait_s())
+            return
+        finally:
+            self._replacing = False
+        self._of_runtime.tried()
+        self._problem = None
+        with self._lock:
+            self._runtime = runtime
+            self._handles.clear()
+            queries = list(self._queries.values())
+            for hosted in queries:
+                hosted.is_added = False
+        for hosted in queries:
+            self._add(hosted)
 
     def _again(self, hosted: _Hosted, *, failed: bool) -> _Work:
         def restart() -> None:
