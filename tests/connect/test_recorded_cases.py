@@ -46,14 +46,15 @@ def comparable(case: dict[str, Any], found: dict[str, Any]) -> Any:
             found = {"json": json.loads(base64.b64decode(found["bytes"]))}
         except ValueError:
             return found
-    return _rounded(found)
+    return rounded(found)
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """A value whose floats have the digits of single precision."""
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
+        return {name: rounded(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_rounded(each) for each in value]
+        return [rounded(each) for each in value]
     if isinstance(value, float) and abs(value) < 3e38:
         return struct.unpack("f", struct.pack("f", value))[0]
     return value

@@ -138,7 +138,7 @@ class AvroConverter(RegistryConverter[AvroWriter]):
         serde = self._serde
         schema_id = serde.schema_id(data)
         written, by = serde.written_schema(schema_id), serde.writer(schema_id)
-        reader = serde.made_of(written, ("avro of connect", written), lambda: _reader(by))
+        reader = serde.made_of(written, ("avro of connect", written), lambda: _reader(by, written.text))
         payload = payload_of(data)
         if reader.raw_bytes:
             return SchemaAndValue(reader.schema, payload)
@@ -151,9 +151,11 @@ class AvroConverter(RegistryConverter[AvroWriter]):
         return SchemaAndValue(reader.schema, reader.convert(value))
 
 
-def _reader(written: AvroSchema) -> _Reader:
+def _reader(written: AvroSchema, text: str) -> _Reader:
     values = AvroValues()
-    schema = AvroReaderSchema(values.read_default).of(written.parsed)
+    # What is parsed of a single primitive is its type alone, without what Connect has written beside it.
+    definition = json.loads(text) if isinstance(written.parsed, str) else written.parsed
+    schema = AvroReaderSchema(values.read_default).of(definition)
     return _Reader(physical(written), schema, values.reader(schema), written.raw_bytes)
 
 
