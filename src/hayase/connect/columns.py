@@ -8,7 +8,7 @@ from typing import cast, overload
 
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import SinkRecord
-from hayase.connect.schema import ConnectSchema
+from hayase.connect.schema import ConnectSchema, SchemaType
 from hayase.log.protocol import Int64Array
 
 Column = list[object]
@@ -32,7 +32,8 @@ class StructColumns:
         reader: what reads the column of a schema.
 
     Raises:
-        DataError: there is no struct, something else is among them, or without a schema names differ.
+        DataError: there is no struct, something else is among them, the schema is of something else, or without a
+            schema names differ.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class StructColumns:
         schema: ConnectSchema | None,
         reader: Callable[[ConnectSchema | None], ReadColumn],
     ) -> None:
+        if schema is not None and schema.type is not SchemaType.STRUCT:
+            raise DataError("NO_COLUMNS", f"the schema is of {schema.type}, not of structs")
         self.schema = schema
         self._count = len(structs)
         self._reader = reader

@@ -173,6 +173,25 @@ def test_records_of_another_schema_or_form_have_no_columns(second: bytes) -> Non
     assert converter.to_connect_columns("t", [first, second]) is None
 
 
+def test_maps_with_a_schema_have_no_columns_as_its_fields_are_not_their_names() -> None:
+    described = json.dumps(schema_json(map_schema(STRING_SCHEMA, INT32_SCHEMA)), separators=(",", ":"))
+    data: list[bytes | None] = [f'{{"schema":{described},"payload":{{"a":1,"b":2}}}}'.encode()]
+    converter = JsonConverter()
+    assert one_by_one(converter, data) == [{"a": 1, "b": 2}]
+    assert converter.to_connect_columns("t", data) is None
+
+
+def test_a_map_in_a_struct_has_no_columns_of_its_own() -> None:
+    schema = struct_schema({"after": map_schema(STRING_SCHEMA, INT32_SCHEMA)})
+    described = json.dumps(schema_json(schema), separators=(",", ":"))
+    columns = JsonConverter().to_connect_columns(
+        "t", [f'{{"schema":{described},"payload":{{"after":{{"a":1}}}}}}'.encode()]
+    )
+    assert columns is not None
+    with pytest.raises(DataError, match="map, not of structs"):
+        columns.struct("after")
+
+
 def test_a_decimal_keeps_all_its_digits_in_a_column() -> None:
     schema = struct_schema({"price": decimal_schema(30)})
     described = json.dumps(schema_json(schema), separators=(",", ":"))

@@ -17,7 +17,7 @@ from hayase.connect.converters.json_schemas import schema_from_json, schema_to_j
 from hayase.connect.converters.json_values import Convert, JsonValues, plain_to_json
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectHeaders
-from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue
+from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue, SchemaType
 from hayase.core.records import Headers
 
 _ENVELOPE = (
@@ -156,7 +156,7 @@ class JsonConverter(Converter, HeaderConverter):
                 return StructColumns(structs, None, self._column_reader)
             envelope = self._envelope(next(each for each in data if each is not None))
             schema, _, exactly = self._schema_of(bytes(envelope.schema))
-            if schema is None or schema.default is not None:
+            if schema is None or schema.type is not SchemaType.STRUCT or schema.default is not None:
                 return None
             payloads = _payloads(data, b'{"schema":' + bytes(envelope.schema) + b',"payload":')
             decode = self._decode_exactly if exactly else self._decode
