@@ -35,6 +35,7 @@ class SinkMetrics:
     batches: int = 0
     retries: int = 0
     lag: dict[TopicPartition, int] = field(default_factory=dict)
+    """Of each partition how many offsets were not written yet at the last read, what was read ahead among them."""
 
     def by_name(self) -> dict[str, float]:
         """Values by the name of the metric."""
@@ -83,7 +84,6 @@ class _Fetched:
         start: its first offset.
         end: the offset behind it.
         batches: its records.
-        columns: of them, where they have any.
         more: whether further records were there behind it.
     """
 
@@ -91,8 +91,20 @@ class _Fetched:
     start: int
     end: int
     batches: list[RecordBatch]
-    columns: RecordColumns | None
     more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at the topics has found.
+
+    Attributes:
+        ends: of all partitions.
+        ranges: of those that have records behind their position.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    ranges: list[_Fetched]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +113,7 @@ class _Ahead:
 
     positions: Mapping[SinkPartition, int]
     left: frozenset[TopicPartition]
-    fetched: Future[list[_Fetched]]
+    look: Future[_Look]
 
 
 class SinkReader:
@@ -143,14 +155,19 @@ class SinkReader:
     def read(self, positions: Mapping[SinkPartition, int], paused: Iterable[TopicPartition] = ()) -> list[SinkRange]:
         """The next range of each partition that has one, sorted by partition; those before are not looked at any more.
 
-        While the task writes what this gives, the next ranges are read by another thread, if more is there.
+        While the task writes what this gives, the next ranges are read by another thread, if more is there. The calling
+        thread alone converts, as converters are not made for several, and sets metrics.
 
         Raises:
             SourceRangeLostError: records were deleted before they were read: they expired, or the topic was truncated.
             UnknownTopicError: a topic was deleted or recreated.
         """
         left = frozenset(paused)
-        fetched = self._taken_ahead(positions, left) or self._fetch(positions, left)
+        look = self._taken_ahead(positions, left) or self._fetch(positions, left)
+        fetched = look.ranges
+        for partition in self._partitions:
+            where = TopicPartition(partition.topic, partition.partition)
+            self._metrics.lag[where] = max(0, look.ends[where] - positions[partition])
         self.reporter.batches = [batch for each in fetched for batch in each.batches]
         self._metrics.read += sum(map(len, self.reporter.batches))
         ranges = [self._range(each) for each in fetched]
@@ -161,17 +178,18 @@ class SinkReader:
             self._ahead = _Ahead(behind, left, self._thread.submit(self._fetch, behind, left))
         return ranges
 
-    def _taken_ahead(
-        self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]
-    ) -> list[_Fetched] | None:
+    def _taken_ahead(self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]) -> _Look | None:
         """What was read ahead, if it is what is wanted now; waits until the thread has ended."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
-        wait([ahead.fetched])
-        return ahead.fetched.result() if (ahead.positions, ahead.left) == (positions, left) else None
+        wait([ahead.look])
+        if (ahead.positions, ahead.left) != (positions, left):
+            return None
+        look = ahead.look.result()
+        return look if look.ranges else None
 
-    def _fetch(self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]) -> list[_Fetched]:
+    def _fetch(self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]) -> _Look:
         ends = self._log.end_offsets([TopicPartition(each.topic, each.partition) for each in self._partitions])
         shrunk = any(ends[TopicPartition(each.topic, each.partition)] < positions[each] for each in self._partitions)
         if shrunk or time.monotonic() >= self._check_at_s:
@@ -182,8 +200,6 @@ class SinkReader:
             for partition in self._partitions
             if TopicPartition(partition.topic, partition.partition) not in left
         }
-        for partition, (start, end) in waiting.items():
-            self._metrics.lag[TopicPartition(partition.topic, partition.partition)] = max(0, end - start)
         ready = {partition: each for partition, each in waiting.items() if each[1] > each[0]}
         share = max(1, self._range_records // max(1, len(ready)))
         fetched = [
@@ -192,14 +208,11 @@ class SinkReader:
         ]
         if fetched:
             self._check_topics()  # behind the reading: what was read is of the topic that is meant
-        return fetched
+        return _Look(ends, fetched)
 
     def _fetch_range(self, partition: SinkPartition, start: int, end: int, *, more: bool = False) -> _Fetched:
         batches = list(self._reader.fetch(TopicPartition(partition.topic, partition.partition), start, end))
-        columns = None
-        if self._columns and batches:
-            columns = self._conversion.columns_of(RecordBatch.of(partition.topic, partition.partition, batches))
-        return _Fetched(partition, start, end, batches, columns, more)
+        return _Fetched(partition, start, end, batches, more)
 
     def waiting(self, positions: Mapping[SinkPartition, int]) -> int:
         """How many offsets are behind the positions."""
@@ -229,11 +242,18 @@ class SinkReader:
         return self._range(fetched)
 
     def _range(self, fetched: _Fetched) -> SinkRange:
-        if fetched.columns is None:
+        columns = self._columns_of(fetched)
+        if columns is None:
             records: Sequence[SinkRecord] = tuple(self._converted(fetched.batches))
         else:
-            records = LazyRecords(len(fetched.columns.offsets), lambda: self._converted(fetched.batches))
-        return SinkRange(fetched.partition, fetched.start, fetched.end, records, fetched.columns)
+            records = LazyRecords(len(columns.offsets), lambda: self._converted(fetched.batches))
+        return SinkRange(fetched.partition, fetched.start, fetched.end, records, columns)
+
+    def _columns_of(self, fetched: _Fetched) -> RecordColumns | None:
+        if not self._columns or not fetched.batches:
+            return None
+        where = fetched.partition
+        return self._conversion.columns_of(RecordBatch.of(where.topic, where.partition, fetched.batches))
 
     def _converted(self, batches: Sequence[RecordBatch]) -> list[SinkRecord]:
         records: list[SinkRecord] = []

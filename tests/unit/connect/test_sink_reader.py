@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Sequence
 
 import pytest
 
+from hayase.connect.columns import StructColumns
 from hayase.connect.contracts import SinkPartition
 from hayase.connect.conversion import Conversion
 from hayase.connect.converters.json_converter import JsonConverter
@@ -111,4 +114,36 @@ def test_records_of_columns_are_made_when_somebody_looks_at_one(log: Log) -> Non
     assert found.columns.value is not None
     assert found.columns.value.column("a") == [1, 2]
     assert (len(found.records), found.records[1].value, found.records[1].kafka_offset) == (2, {"a": 2}, 1)
+    reader.close()
+
+
+def test_only_the_thread_of_the_task_converts(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = produce(log, *(f'{{"a":{number}}}' for number in range(5)))
+    reader = reader_of(log, where, columns=True)
+    converting: list[str] = []
+    convert = JsonConverter.to_connect_columns
+
+    def noted(self: JsonConverter, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
+        converting.append(threading.current_thread().name)
+        return convert(self, topic, data)
+
+    monkeypatch.setattr(JsonConverter, "to_connect_columns", noted)
+    for start in (0, 2, 4):
+        assert reader.read({where: start})
+    reader.close()
+    assert converting == [threading.current_thread().name] * 3
+
+
+def test_what_is_read_ahead_is_not_written_and_counts_as_lag(log: Log, reads: list[str]) -> None:
+    where = produce(log, *"abcde")
+    conversion = Conversion(StringConverter(), StringConverter(), SimpleHeaderConverter(), (), ErrorPolicy("sink", 0))
+    metrics = SinkMetrics()
+    reader = SinkReader(log, [where], conversion, Reporter(conversion), metrics, 2)
+    reader.read({where: 0})
+    reader.read({where: 2})
+    give_up_at_s = time.monotonic() + 10
+    while len(reads) < 3:  # the range behind those is read ahead, too
+        assert time.monotonic() < give_up_at_s
+        time.sleep(0.001)
+    assert metrics.lag == {TopicPartition("words", 0): 3}
     reader.close()
