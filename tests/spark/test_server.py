@@ -81,7 +81,7 @@ def pulled(client: TestClient) -> list[list[object]]:
 
 HANGING = """
 CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);
-CREATE FUNCTION spin (v INT) RETURNS INT LANGUAGE PYTHON AS 'import time; time.sleep(600)';
+CREATE FUNCTION spin (v INT) RETURNS INT LANGUAGE PYTHON AS 'import time; time.sleep(600); return v';
 SET 'ksql.streams.max.poll.interval.ms' = '6000';
 CREATE STREAM spun AS SELECT k, spin(v) AS v FROM s;
 UNSET 'ksql.streams.max.poll.interval.ms';

@@ -197,7 +197,7 @@ def test_a_function_that_hangs_ends_its_query_with_an_error_that_names_function_
     put(place, 1, 4)
     settings = {**place.settings(), "ksql.udfs.python.enabled": "true", "max.poll.interval.ms": 4_000}
     settings.pop("commit.interval.ms")
-    body = "import time; time.sleep(600 if n == 2 else 0)"
+    body = "import time; time.sleep(600 if n == 2 else 0); return n"
     function = f"CREATE FUNCTION spin (n BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS '{body}';"
     query = "\nCREATE STREAM spun AS SELECT user_id, spin(amount) AS amount FROM orders;"
     with (

@@ -109,7 +109,7 @@ def test_a_pull_query_with_a_function_that_hangs_ends_and_the_server_goes_on(tmp
     with server_in(tmp_path, **settings) as context:
         client = client_of(context)
         ksql(client, "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
-                     "CREATE FUNCTION hangs (v INT) RETURNS INT LANGUAGE PYTHON AS '\nwhile True: pass\n';"
+                     "CREATE FUNCTION hangs (v INT) RETURNS INT LANGUAGE PYTHON AS '\nwhile True: pass\nreturn v\n';"
                      "CREATE FUNCTION doubled (v INT) RETURNS INT LANGUAGE PYTHON AS '2 * v';"
                      + "".join(f"INSERT INTO s VALUES ({number}, {number});" for number in range(20)))  # fmt: skip
         began_s = time.monotonic()
