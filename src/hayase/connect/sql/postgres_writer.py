@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from hayase.connect.config.config_def import TypedConfig
@@ -48,6 +49,22 @@ def copy_columns(rows: RowColumns) -> CopyColumns | None:
 def executing(database: psycopg.Connection[Any]) -> Execute:
     """Statements without parameters are sent as they are: a name may hold `%`."""
     return lambda statement, params: database.execute(statement, params or None)
+
+
+_UNLIKE_TEXTS = frozenset((Decimal, float))
+"""Types whose equal values may have several texts."""
+
+
+def key_value(value: object) -> object:
+    """A value of a key to compare by: equal for decimals and floats that PostgreSQL takes for the same key.
+
+    Example:
+        >>> key_value(Decimal("1.0")) == key_value(Decimal("1.00")), key_value(1) == key_value("1")
+        (True, False)
+    """
+    if isinstance(value, Decimal) and value.is_finite():
+        return value
+    return repr(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
 
 
 class RowWriter:
@@ -109,7 +126,7 @@ class RowWriter:
             return list(runs(changes))
         last: dict[tuple[object, ...], RowChange] = {}
         for change in changes:
-            last[(change.table, *map(repr, change.key.values()))] = change
+            last[(change.table, *map(key_value, change.key.values()))] = change
         by_kind: dict[tuple[object, ...], list[RowChange]] = {}
         for change in last.values():
             by_kind.setdefault(change.shape, []).append(change)
@@ -131,7 +148,7 @@ class RowWriter:
             return
         if not deletes and self._mode is InsertMode.UPSERT:
             # Of several rows with one key in a statement only the last may be there.
-            run = list({tuple(map(repr, each.key.values())): each for each in run}.values())
+            run = list({tuple(map(key_value, each.key.values())): each for each in run}.values())
         stage = self._stage(database, first.table, names)
         _copy_rows(database, stage, names, run)
         if deletes:
@@ -179,7 +196,11 @@ class RowWriter:
 def _last_changes(columns: CopyColumns) -> tuple[list[list[str]], list[list[str]]]:
     """Of each key the last change: columns of the rows that are written, and of the keys that are deleted."""
     present, key = columns.rows.present, columns.key
-    keys = key[0] if len(key) == 1 else list(zip(*key, strict=True))
+    compared: list[Sequence[object]] = [
+        list(map(key_value, column)) if not _UNLIKE_TEXTS.isdisjoint(map(type, column)) else texts
+        for column, texts in zip(columns.rows.key.values(), key, strict=True)
+    ]
+    keys: Sequence[object] = compared[0] if len(key) == 1 else list(zip(*compared, strict=True))
     last: dict[object, int] = dict(zip(keys, range(len(keys)), strict=True))
     if present is None and len(last) == len(keys):
         return [*key, *columns.values], [[]]
