@@ -109,9 +109,13 @@ class Sender:
         with _connection(self._port) as opened:
             if not frames:
                 opened.settimeout(PUSH_S if request.may_go_on else ANSWER_S)
-                with suppress(TimeoutError):
+                try:
                     opened.sendall(data)
-                    self._note(_http2_status(opened, connection), data)
+                    status = _http2_status(opened, connection)
+                except TimeoutError:
+                    status = "no end"
+                assert request.may_go_on or status not in ("no end", "closed"), f"no answer to {data!r}"
+                self._note(status, data)
                 return
             opened.settimeout(PUSH_S)
             place = self._random.choice((len(opening), len(data)))
@@ -259,6 +263,33 @@ def is_well(port: int) -> bool:
         status = json.loads(answer.read())["KsqlServerInfo"]["serverStatus"]
     with SqlClient(f"http://{HOST}:{port}") as client, client.query("SELECT n FROM t WHERE k = 'a';") as rows:
         return status == "RUNNING" and len(list(rows)) == 1
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_request_of_http2_that_gets_no_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, closes: bool) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ANSWER_S", 0.1)
+    random = Random(SEED)
+    with socket.create_server((HOST, 0), backlog=100) as silent:
+        sender = Sender(silent.getsockname()[1], SEED)
+        accept = threading.Thread(target=_closes_all, args=(silent,), daemon=True)
+        if closes:
+            accept.start()
+        with pytest.raises(AssertionError, match="no answer"):
+            _send_http2(sender, random, 50)
+        silent.shutdown(socket.SHUT_RDWR)
+
+
+def _send_http2(sender: Sender, random: Random, count: int) -> None:
+    for _ in range(count):
+        sender._http2(http_request(random))
+
+
+def _closes_all(silent: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            opened, _ = silent.accept()
+            opened.recv(1 << 16)
+            opened.shutdown(socket.SHUT_WR)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, OutputBatch, TopicInfo
-from hayase.runtime.epochs.log_watch import LogWatch, Watch
+from hayase.runtime.epochs.log_watch import BUSY_POLL_S, IDLE_POLL_S, LogWatch, Watch
 from hayase.runtime.epochs.source_log import SourceLog
 
 WAIT_S = 10.0
@@ -58,34 +58,6 @@ def test_what_comes_between_clear_and_wait_is_not_missed(log: EmbeddedLog) -> No
             mine.clear()
             put(log, "a")
             assert mine.wait(WAIT_S)
-    finally:
-        watch.close()
-
-
-def test_while_no_topology_would_do_anything_about_it_the_log_is_looked_at_less_often(log: EmbeddedLog) -> None:
-    watch = LogWatch(log)
-    try:
-        mine = watch.add([A])
-        assert mine.wait(WAIT_S)
-        looks = [0]
-        look = watch.look
-
-        def counted() -> bool:
-            looks[0] += 1
-            put(log, "a")  # something always moves
-            return look()
-
-        watch.look = counted  # type: ignore[method-assign]
-        mine.rest()
-        time.sleep(0.1)
-        looks[0] = 0
-        time.sleep(1.0)
-        resting = looks[0]
-        mine.wait(0)
-        time.sleep(0.1)
-        looks[0] = 0
-        time.sleep(1.0)
-        assert looks[0] > 1.5 * resting
     finally:
         watch.close()
 
@@ -193,6 +165,24 @@ class _Looks:
 @pytest.fixture
 def looks(log: EmbeddedLog) -> _Looks:
     return _Looks(log)
+
+
+def test_while_no_topology_would_do_anything_about_it_the_log_is_looked_at_less_often(looks: _Looks) -> None:
+    mine, other = looks.watch.add([A]), looks.watch.add([B])
+    now_s = looks.now_s
+
+    def pause_s() -> float:
+        return looks.watch.due_s(now_s, BUSY_POLL_S) - now_s
+
+    mine.rest()
+    assert pause_s() == pytest.approx(BUSY_POLL_S)  # the other one would
+    other.rest()
+    assert pause_s() == pytest.approx(IDLE_POLL_S)
+    other.rest(now_s + 0.03)
+    assert BUSY_POLL_S < pause_s() < 0.03
+    other.rest()
+    mine.wait(0)
+    assert pause_s() == pytest.approx(BUSY_POLL_S)
 
 
 def test_what_was_seen_within_a_second_is_not_asked_for_again(log: EmbeddedLog, looks: _Looks) -> None:

@@ -177,18 +177,21 @@ class LogWatch:
             pause_s = BUSY_POLL_S if now - moved_at < _BUSY_S else min(IDLE_POLL_S, pause_s + BUSY_POLL_S)
 
     def _pause(self, looked_at: float, pause_s: float) -> bool:
-        """Wait until it is time to look: later if no topology would do anything about what moves before; whether to.
-
-        That is so while all have epochs at work, or wait for the end of their commit interval.
-        """
+        """Wait until it is time to look; whether to."""
         while not self._stopped:
             self._wanted.clear()
-            wanted_s = min((watch.wanted_s for watch in self._all()), default=-math.inf)
-            due = max(looked_at + pause_s, min(wanted_s - _AHEAD_S, looked_at + IDLE_POLL_S))
-            if (left_s := due - self._monotonic()) <= 0:
+            if (left_s := self.due_s(looked_at, pause_s) - self._monotonic()) <= 0:
                 return True
             self._wanted.wait(left_s)
         return False
+
+    def due_s(self, looked_at: float, pause_s: float) -> float:
+        """When to look again after a look: later than the pause if no topology would do anything about what moves.
+
+        That is so while all have epochs at work, or wait for the end of their commit interval.
+        """
+        wanted_s = min((watch.wanted_s for watch in self._all()), default=-math.inf)
+        return max(looked_at + pause_s, min(wanted_s - _AHEAD_S, looked_at + IDLE_POLL_S))
 
     def look(self) -> bool:
         """Look once; wakes the topologies of which a partition has moved, and says whether any has."""
