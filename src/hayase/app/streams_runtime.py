@@ -617,6 +617,8 @@ class StreamsRuntime:
 
     def _end(self, error: HayaseError | None, timeout: timedelta) -> bool:
         self._stopping.set()
+        if error is None and self._shared is not None:
+            error = self._shared.error  # which nothing has looked at yet
         deadline = time.monotonic() + timeout.total_seconds()
         clean = self._close_topologies(deadline)
         steps: list[Callable[[], object]] = []

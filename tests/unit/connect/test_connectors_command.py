@@ -131,7 +131,10 @@ def test_a_worker_whose_terminal_is_closed_ends_cleanly(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def running_worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "hayase", "connect", "--listen", "http://127.0.0.1:0", "--log-dir", str(folder)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    # A suite that runs under nohup has SIGHUP ignored, which stays so in what it starts.
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    ) as process:
         assert process.stderr is not None
         assert any("REST at" in line for line in process.stderr)
         yield process

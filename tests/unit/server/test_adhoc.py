@@ -86,6 +86,7 @@ async def test_a_column_whose_name_protobuf_does_not_have_is_refused_in_that_enc
     assert "count_star()" in answer["message"] and "AS" in answer["message"]
 
 
+@in_loop
 async def test_streams_are_refused(server: DataServer) -> None:
     assert "is a stream" in (await refused(server, "SELECT item FROM orders ORDER BY 1;"))["message"]
 
