@@ -131,10 +131,13 @@ def test_a_worker_whose_terminal_is_closed_ends_cleanly(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def running_worker(folder: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "hayase", "connect", "--listen", "http://127.0.0.1:0", "--log-dir", str(folder)]
-    # A suite that runs under nohup has SIGHUP ignored, which stays so in what it starts.
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    ) as process:
+    # Under nohup SIGHUP is ignored, which would stay so in the worker.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with process:
         assert process.stderr is not None
         assert any("REST at" in line for line in process.stderr)
         yield process
