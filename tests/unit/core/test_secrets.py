@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -124,7 +123,7 @@ def test_a_vault_is_closed_though_its_socket_was_removed() -> None:
 
 def test_a_vault_that_nobody_asks_does_not_wake_up() -> None:
     vault = Vault()
-    (thread,) = (each for each in threading.enumerate() if each.name == "hayase-secrets")
+    thread = vault._thread
     status = Path(f"/proc/self/task/{thread.native_id}/status")
 
     def waits() -> str:
