@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,32 @@ class QuietTopology:
         return SimpleNamespace(consumed=0, produced=0, lag_records=None)
 
 
+class ShortLivedTopology(QuietTopology):
+    """Is seen running once, then has failed."""
+
+    def progress(self) -> SimpleNamespace:
+        """See StreamsApp."""
+        threading.Timer(0.05, self._fail).start()
+        return super().progress()
+
+    def _fail(self) -> None:
+        self.error, self.state = HayaseError("BROKEN", "it is broken"), State.ERROR
+
+
+class UnreadableTopology(QuietTopology):
+    """Has a state that cannot be read."""
+
+    def progress(self) -> SimpleNamespace:
+        """See StreamsApp."""
+        if self.errors:
+            raise OSError("no such file")
+        self.errors.append(SimpleNamespace(timestamp_ms=1, error="first"))
+        return super().progress()
+
+
+_KINDS = {"short": ShortLivedTopology, "unreadable": UnreadableTopology}
+
+
 class QuietRuntime:
     """What the process asks of a StreamsRuntime; a topology named `slow` takes a minute to start, one `fails`."""
 
@@ -46,7 +73,7 @@ class QuietRuntime:
             time.sleep(60)
         if name == "fails":
             raise TopologyError("TOPOLOGY_EXISTS", "there is one", node=object())
-        self.topologies[name] = QuietTopology()
+        self.topologies[name] = _KINDS.get(name, QuietTopology)()
 
     def topology(self, name: str) -> QuietTopology:
         """See StreamsRuntime."""

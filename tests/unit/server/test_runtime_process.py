@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.server.command_servers import client_of, ksql, wait_until
@@ -58,6 +59,39 @@ def test_topologies_are_added_watched_and_removed_in_the_other_process(runtime: 
     assert str(added.report.error) == "[BROKEN] it is broken (offset 7)"
     runtime.remove_topology("a", timeout=TIMEOUT)
     assert runtime.topologies == {}
+
+
+def test_a_topology_that_fails_before_the_server_has_noted_it_is_seen_to_have_failed(
+    runtime: RuntimeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = runtime_process.RemoteTopology
+
+    def slowly(*given: Any) -> runtime_process.RemoteTopology:
+        time.sleep(1.0)  # longer than its reports take
+        return made(*given)
+
+    monkeypatch.setattr(runtime_process, "RemoteTopology", slowly)
+    runtime.add_topology("short", copying(), {})
+    wait_until(lambda: runtime.topologies["short"].report.state is State.ERROR, 10)
+
+
+def test_a_topology_whose_state_cannot_be_read_does_not_end_the_reports_of_others(runtime: RuntimeProcess) -> None:
+    runtime.add_topology("unreadable", copying(), {})
+    time.sleep(1.5)
+    runtime.remove_topology("unreadable", timeout=TIMEOUT)
+    runtime.add_topology("a", copying(), {})
+    runtime.pause("a")
+    wait_until(lambda: runtime.topologies["a"].report.state is State.ERROR, 10)
+
+
+def test_a_process_that_is_stopped_is_killed_when_the_runtime_is_closed(
+    runtime: RuntimeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime_process, "_END_S", 0.5)
+    os.kill(pid_of(runtime), signal.SIGSTOP)
+    begun = time.monotonic()
+    runtime.close(timedelta(seconds=0.5))
+    assert time.monotonic() - begun < 20
 
 
 def test_errors_are_those_of_the_runtime(runtime: RuntimeProcess) -> None:

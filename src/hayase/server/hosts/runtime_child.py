@@ -56,7 +56,10 @@ class RuntimeServant:
         for work in (self._listen, self._report_changes):
             threading.Thread(target=work, name="hayase-server-link", daemon=True).start()
         while not self._closed.is_set():
-            self._send(self._answer(unpickled(self._requests.get())))
+            request = unpickled(self._requests.get())
+            self._send(self._answer(request))
+            if isinstance(request, Request):  # what was reported meanwhile may be of what the server did not know
+                self._reported.pop(request.name, None)
 
     def _listen(self) -> None:
         while True:
@@ -108,7 +111,10 @@ class RuntimeServant:
             if self._closed.wait(_REPORT_S):
                 return
             if self._runtime is not None:
-                self._report(self._runtime, with_counts=look % _LOOKS_PER_COUNT == 0)
+                try:
+                    self._report(self._runtime, with_counts=look % _LOOKS_PER_COUNT == 0)
+                except Exception:  # of one topology, such as a file that cannot be read: the next look may fare better
+                    _LOG.exception("how the queries are could not be reported")
 
     def _report(self, runtime: StreamsRuntime, *, with_counts: bool) -> None:
         changed = {}

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from multiprocessing.connection import Connection
 
@@ -27,7 +27,7 @@ from hayase.topology.topology import Topology
 
 CHILD = "hayase.server.hosts.runtime_child"
 _END_S = 30.0
-"""How long the process may take to end once the runtime is closed."""
+"""How much longer than the runtime the process may take to end."""
 
 
 class RemoteTopology(StoreReading):
@@ -66,6 +66,7 @@ class RuntimeProcess:
         self._lock = threading.RLock()
         self._asking = threading.Lock()
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._answered: Callable[[TopologyReport], object] | None = None
         self._closing = False
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -98,16 +99,15 @@ class RuntimeProcess:
 
     def add_topology(self, name: str, topology: Topology, settings: Mapping[str, object]) -> None:
         """See `StreamsRuntime.add_topology`."""
-        report = self._ask(Request("add_topology", name, (topology, dict(settings)), {}))
-        self._keep(name, topology, settings, report)
+        config = topology_config(self._settings, name, settings, None)
+        request = Request("add_topology", name, (topology, dict(settings)), {})
+        self._ask(request, lambda report: self._keep(name, RemoteTopology(topology, config, report)))
 
     def restart(self, name: str) -> None:
         """See `StreamsRuntime.restart`."""
         before = self._topologies[name]
-        report = self._ask(Request("restart", name, (), {}))
-        if report is not None:
-            with self._lock:
-                self._topologies[name] = RemoteTopology(before.topology, before.config, report)
+        request = Request("restart", name, (), {})
+        self._ask(request, lambda report: self._keep(name, RemoteTopology(before.topology, before.config, report)))
 
     def remove_topology(self, name: str, *, delete_state: bool = False, timeout: timedelta) -> None:
         """See `StreamsRuntime.remove_topology`."""
@@ -124,36 +124,42 @@ class RuntimeProcess:
         self._ask(Request("resume", name, (), {}))
 
     def close(self, timeout: timedelta) -> None:
-        """Close the runtime and end its process. Calling it again does nothing."""
+        """Close the runtime and end its process, in good order or, if that takes long, at once.
+
+        Calling it again does nothing.
+        """
         process = self._process
         if process is None:
             return
         self._closing = True
+        limit_s = timeout.total_seconds() + _END_S
+        killer = threading.Timer(limit_s, process.kill)  # also if it does not answer any more, or another waits for it
+        killer.daemon = True
+        killer.start()
         with contextlib.suppress(HayaseError):  # it has ended already
             self._ask(Request("close", "", (timeout,), {}))
         assert self._connection is not None
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait()
+        killer.cancel()
         self._listener.join()
         self._connection.close()
         self._process = None
 
-    def _keep(
-        self, name: str, topology: Topology, settings: Mapping[str, object], report: TopologyReport | None
-    ) -> None:
-        if report is not None:
-            config = topology_config(self._settings, name, settings, None)
-            with self._lock:
-                self._topologies[name] = RemoteTopology(topology, config, report)
+    def _keep(self, name: str, topology: RemoteTopology) -> None:
+        with self._lock:
+            self._topologies[name] = topology
 
-    def _ask(self, request: Start | Request) -> TopologyReport | None:
-        """Have something done; raises the error that it ended with."""
+    def _ask(self, request: Start | Request, answered: Callable[[TopologyReport], object] | None = None) -> None:
+        """Have something done; raises the error that it ended with.
+
+        Args:
+            request: what.
+            answered: called with the report of the answer, before the reports behind it are looked at.
+        """
         data = pickled(request)
         with self._asking:
             assert self._connection is not None
+            self._answered = answered
             try:
                 self._connection.send_bytes(data)
             except OSError as error:
@@ -164,7 +170,6 @@ class RuntimeProcess:
             raise self._gone()
         if answer.error is not None:
             raise answer.error
-        return answer.report
 
     def _listen(self) -> None:
         assert self._connection is not None
@@ -176,6 +181,8 @@ class RuntimeProcess:
             if isinstance(message, RuntimeReport):
                 self._take(message)
             else:
+                if message.report is not None and self._answered is not None:
+                    self._answered(message.report)
                 self._answers.put(message)
         if not self._closing:
             self.error, self.state = self._gone(), State.ERROR
