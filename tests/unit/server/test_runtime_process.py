@@ -64,13 +64,13 @@ def test_topologies_are_added_watched_and_removed_in_the_other_process(runtime: 
 def test_a_topology_that_fails_before_the_server_has_noted_it_is_seen_to_have_failed(
     runtime: RuntimeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = runtime_process.RemoteTopology
+    read = runtime_process.topology_config
 
-    def slowly(*given: Any) -> runtime_process.RemoteTopology:
+    def slowly(*given: Any) -> Any:
         time.sleep(1.0)  # longer than its reports take
-        return made(*given)
+        return read(*given)
 
-    monkeypatch.setattr(runtime_process, "RemoteTopology", slowly)
+    monkeypatch.setattr(runtime_process, "topology_config", slowly)
     runtime.add_topology("short", copying(), {})
     wait_until(lambda: runtime.topologies["short"].report.state is State.ERROR, 10)
 
