@@ -176,14 +176,16 @@ class CompiledSubtopology:
     @property
     def shown_form(self) -> str:
         """The form and its reason, for people."""
-        in_columns = f", prefix in columns: {', '.join(self.prefix)}" if self.prefix else ""
-        return f"{self.form}{in_columns} ({self.reason})"
+        detail = f", prefix in columns: {', '.join(self.prefix)}" if self.prefix else ""
+        if self.small is not None:
+            detail = f", in rows epochs of up to {self.small.records_max} records"
+        return f"{self.form}{detail} ({self.reason})"
 
     @cached_property
     def answers(self) -> frozenset[int]:
         """Positions of the sources with the answers of foreign-key joins."""
         answered = {node.parents[0] for node in self.processors if isinstance(node.operator, ForeignKeyResolve)}
-        return frozenset(place for place, source in enumerate(self.sources) if source.name in answered)
+        return frozenset(position for position, source in enumerate(self.sources) if source.name in answered)
 
     @cached_property
     def timed(self) -> bool:

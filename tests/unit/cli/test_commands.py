@@ -232,7 +232,10 @@ def test_both_kinds_of_log_at_once_are_refused(shell: Shell) -> None:
 def test_describe_shows_the_topology_and_the_form_of_each_part(shell: Shell) -> None:
     out = shell.run("describe", f"{ROOT}/examples/ecommerce.py:topology")
     assert "Sub-topology: 1 for global store (will not generate tasks)" in out
-    assert "Sub-topology 1 (global): level 0, columns (every node has a column form)" in out
+    assert (
+        "Sub-topology 1 (global): level 0, columns, in rows epochs of up to 200 records (every node has a column form)"
+        in out
+    )
     assert "Sub-topology 2: level 2, columns" in out
     rows = shell.run("describe", f"{ROOT}/examples/ecommerce.py", "-c", "processing.form=rows")
     assert "Sub-topology 2: level 2, rows (processing.form is 'rows')" in rows
