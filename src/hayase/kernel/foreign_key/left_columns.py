@@ -67,11 +67,13 @@ def _follows_replaced(keys: pl.Series, replaces: np.ndarray, replaced: set[str])
         replaced: keys with such an update before; those of this frame are added.
     """
     found = np.zeros(len(keys), np.bool_)
+    # Before there are any, only rows that replace one, and those that share a key, can make a difference.
+    rows = np.arange(len(keys)) if replaced else np.flatnonzero(replaces | keys.is_duplicated().to_numpy())
     if not replaced and not replaces.any():
         return found
-    for row, (key, is_replacing) in enumerate(zip(map(repr, keys.to_list()), replaces.tolist(), strict=True)):
+    for row, key in zip(rows.tolist(), map(repr, keys.gather(rows).to_list()), strict=True):
         found[row] = key in replaced
-        if is_replacing:
+        if replaces[row]:
             replaced.add(key)
     return found
 
