@@ -279,8 +279,11 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def serve(self) -> None:
         """Answer until `end`. It never wakes for nothing: fifty topologies have fifty of these."""
         while not self._ended:
-            with contextlib.suppress(OSError, ValueError):  # the socket was shut down
+            try:
                 self.handle_request()
+            except (OSError, ValueError):
+                if not self._ended:  # else the socket was shut down
+                    raise
 
     def end(self) -> None:
         """Have `serve` return, which waits for a connection."""
