@@ -109,10 +109,10 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """What is read before it is asked for: from these positions, but of partitions that are left out."""
+    """What is read before it is asked for: from these positions, except of paused partitions."""
 
     positions: Mapping[SinkPartition, int]
-    left: frozenset[TopicPartition]
+    paused: frozenset[TopicPartition]
     look: Future[_Look]
 
 
@@ -162,8 +162,8 @@ class SinkReader:
             SourceRangeLostError: records were deleted before they were read: they expired, or the topic was truncated.
             UnknownTopicError: a topic was deleted or recreated.
         """
-        left = frozenset(paused)
-        look = self._taken_ahead(positions, left) or self._fetch(positions, left)
+        without = frozenset(paused)
+        look = self._taken_ahead(positions, without) or self._fetch(positions, without)
         fetched = look.ranges
         for partition in self._partitions:
             where = TopicPartition(partition.topic, partition.partition)
@@ -175,21 +175,21 @@ class SinkReader:
             behind = {**positions, **{each.partition: each.end for each in fetched}}
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, thread_name_prefix="hayase-read-ahead")
-            self._ahead = _Ahead(behind, left, self._thread.submit(self._fetch, behind, left))
+            self._ahead = _Ahead(behind, without, self._thread.submit(self._fetch, behind, without))
         return ranges
 
-    def _taken_ahead(self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]) -> _Look | None:
+    def _taken_ahead(self, positions: Mapping[SinkPartition, int], paused: frozenset[TopicPartition]) -> _Look | None:
         """What was read ahead, if it is what is wanted now; waits until the thread has ended."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
         wait([ahead.look])
-        if (ahead.positions, ahead.left) != (positions, left):
+        if (ahead.positions, ahead.paused) != (positions, paused):
             return None
         look = ahead.look.result()
         return look if look.ranges else None
 
-    def _fetch(self, positions: Mapping[SinkPartition, int], left: frozenset[TopicPartition]) -> _Look:
+    def _fetch(self, positions: Mapping[SinkPartition, int], paused: frozenset[TopicPartition]) -> _Look:
         ends = self._log.end_offsets([TopicPartition(each.topic, each.partition) for each in self._partitions])
         shrunk = any(ends[TopicPartition(each.topic, each.partition)] < positions[each] for each in self._partitions)
         if shrunk or time.monotonic() >= self._check_at_s:
@@ -198,7 +198,7 @@ class SinkReader:
         waiting = {
             partition: (positions[partition], ends[TopicPartition(partition.topic, partition.partition)])
             for partition in self._partitions
-            if TopicPartition(partition.topic, partition.partition) not in left
+            if TopicPartition(partition.topic, partition.partition) not in paused
         }
         ready = {partition: each for partition, each in waiting.items() if each[1] > each[0]}
         share = max(1, self._range_records // max(1, len(ready)))

@@ -48,6 +48,7 @@ _RECORD_BYTES = 200
 _SAMPLED = 16
 _EPOCH_BITS = 32
 _EARLY_MAX = 1 << 20
+"""More queues than a task has: those that come before all others have numbers below the smallest timestamp."""
 
 
 class RecordSource(Protocol):

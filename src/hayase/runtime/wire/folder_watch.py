@@ -90,7 +90,7 @@ class _Watched:
     Attributes:
         changed: called when it has changed.
         seen_ns: its time of change when `changed` was called last; 0: it is called in any case.
-        looks: in a row at which it had changed.
+        looks: since it was last found unchanged.
     """
 
     changed: Callable[[], None]

@@ -238,11 +238,11 @@ class CommandExecutor:
         reach("after_command_deletes", epoch=command.sequence)
 
     def _delete_subjects(self, doomed: DoomedTopic) -> None:
-        registry = self._registry
-        for subject in doomed.subjects if registry is not None else ():
-            assert registry is not None
+        if self._registry is None:
+            return
+        for subject in doomed.subjects:
             try:
-                registry.delete(subject)
+                self._registry.delete(subject)
             except HayaseError as error:  # it is not there; or the topic goes all the same
                 if error.condition != "SCHEMA_NOT_FOUND":
                     _LOG.warning("subject %s of the deleted topic %s stays: %s", subject, doomed.name, error)

@@ -90,7 +90,7 @@ class CheckedAggregate:
     """An aggregate function whose states and results are checked.
 
     Args:
-        aggregate: an object of the user's class.
+        aggregate: what the user wrote.
         type_: of its results.
         state_type: of its states.
         name: for messages.

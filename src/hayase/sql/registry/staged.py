@@ -13,9 +13,9 @@ _NO_ID = 0
 
 
 class StagedSchemaRegistry(SchemaRegistry):
-    """A registry that is read through, and written by `settle` alone; behind that it is the other registry.
+    """A registry that is read through, and gets schemas by `settle` alone; behind that it is the other registry.
 
-    What of it is pickled is the other registry.
+    Levels and deletions go through at once. What of it is pickled is the other registry.
 
     Args:
         registry: the other one.
