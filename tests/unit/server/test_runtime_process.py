@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.server.command_servers import client_of, ksql, wait_until
 
+from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
 from hayase.core.errors import StreamsStoppedError, TopologyError
 from hayase.dsl.builder import StreamsBuilder
@@ -64,11 +65,9 @@ def test_topologies_are_added_watched_and_removed_in_the_other_process(runtime: 
 def test_a_topology_that_fails_before_the_server_has_noted_it_is_seen_to_have_failed(
     runtime: RuntimeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = runtime_process.topology_config
-
     def slowly(*given: Any) -> Any:
         time.sleep(1.0)  # longer than its reports take
-        return read(*given)
+        return topology_config(*given)
 
     monkeypatch.setattr(runtime_process, "topology_config", slowly)
     runtime.add_topology("short", copying(), {})
