@@ -58,7 +58,8 @@ class StreamsConfig:
         num_bundles: `num.bundles`: units of scheduling and commit, fixed at the first start; `None`: 2 per thread.
         processing_guarantee: `processing.guarantee`: `exactly_once_v2` or `at_least_once`. The default is
             exactly-once, unlike Kafka Streams', because an epoch is published by one transaction anyway.
-        commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
+        commit_interval_ms: `commit.interval.ms`: how long a record waits at most until its results are committed, while
+            an epoch takes no more than half of that; in a shared runtime the time from one epoch to the next; default
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
         max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no

@@ -25,7 +25,7 @@ _LOG = logging.getLogger("hayase.runtime")
 SHUFFLED_RECORDS_MAX = 20_000
 """On a cluster a larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 _JOIN_POLL_S = 0.05
-_POLL_S = 0.005
+_POLL_S = 0.02
 
 
 class SpanScheduler:
@@ -151,7 +151,10 @@ class SpanScheduler:
                 self._epoch_planner.report_due(record.epoch, summaries)
                 if server.task_rejoined:
                     return
-                record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
+                wait_s = pause_s(self._interval_s, total_s)
+                record = self._next(
+                    record, until_s=began + self._span_s, not_before_s=epoch_began - planning_s + wait_s
+                )
 
     def _log_incomplete(self, record: EpochRecord, why: IncompleteReason) -> None:
         _LOG.debug("another job completes epoch %d: %s", record.epoch, why.value)
@@ -178,3 +181,16 @@ class SpanScheduler:
             if self._epoch_planner.bounded:
                 return None
         return None
+
+
+def pause_s(interval_s: float, epoch_s: float) -> float:
+    """How long after an epoch's beginning the next one begins.
+
+    A record waits for that long at most, and for the epoch that reads it: for the commit interval in all, where an
+    epoch takes no more than half of it.
+
+    Args:
+        interval_s: the commit interval.
+        epoch_s: how long the last epoch took, planning included.
+    """
+    return max(interval_s - epoch_s, interval_s / 2)

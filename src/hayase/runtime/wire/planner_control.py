@@ -43,7 +43,7 @@ class PlannerControl(RunFolder):
 
     def yield_requested(self) -> bool:
         """Planner: whether there are others."""
-        return (self._folder / YIELD).exists()
+        return self._exists(YIELD)
 
     def suspend_requested(self) -> bool:
         """Planner: whether to open no new epoch, for whatever reason."""
@@ -63,7 +63,7 @@ class PlannerControl(RunFolder):
 
     def publish_ready(self) -> None:
         """Planner: up and asking the log for data."""
-        if not (self._folder / READY).exists():
+        if not self._exists(READY):
             self._write(READY, str(os.getpid()).encode())
 
     def publish_closed(self) -> None:
