@@ -53,6 +53,7 @@ class ServerSettings:
         allowed_origins: `access.control.allow.origin`: web pages that may call the server.
         max_body_bytes: `hayase.server.max.body.bytes`.
         pull_timeout_ms: `hayase.server.pull.timeout.ms`: how long the rows of a pull query may be computed.
+        pull_max_rows: `hayase.server.pull.max.rows`: how many rows a pull query may answer; `None`: any number.
         function_timeout_ms: `hayase.server.function.timeout.ms`: how long a call of a statement's Python may take.
         in_process: `hayase.server.in.process`: queries run in the server's process, without Spark.
         local_state_bytes: `hayase.server.local.state.bytes`: how much state a query in the server's process may have.
@@ -94,6 +95,7 @@ class ServerSettings:
     allowed_origins: tuple[str, ...]
     max_body_bytes: int
     pull_timeout_ms: int
+    pull_max_rows: int | None
     function_timeout_ms: int
     in_process: bool
     local_state_bytes: int
@@ -213,6 +215,7 @@ OWN_SETTINGS: Mapping[str, str] = {
     "access.control.allow.origin": "allowed_origins",
     "hayase.server.max.body.bytes": "max_body_bytes",
     "hayase.server.pull.timeout.ms": "pull_timeout_ms",
+    "hayase.server.pull.max.rows": "pull_max_rows",
     "hayase.server.function.timeout.ms": "function_timeout_ms",
     "hayase.server.in.process": "in_process",
     "hayase.server.local.state.bytes": "local_state_bytes",

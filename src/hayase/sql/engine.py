@@ -12,6 +12,7 @@ from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
+from hayase.sql.functions.uses import FunctionCalls
 from hayase.sql.grammar.limits import nesting_errors
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
@@ -161,6 +162,7 @@ class SqlEngine:
         inferred: InferredColumns | None = None,
         is_replayed: bool = False,
         first_number: int | None = None,
+        functions: FunctionRegistry | None = None,
     ) -> PreparedStatement:
         """Check a statement without changing anything: `adopt` makes it count, its effects are the caller's.
 
@@ -171,6 +173,7 @@ class SqlEngine:
             inferred: columns that an earlier execution took from the schema registry, which is not asked for them.
             is_replayed: the statement was checked when it was executed first.
             first_number: of the first new query; default: the next one.
+            functions: that it calls instead of those of the engine; `adopt` does not take them over.
 
         Raises:
             StatementError: it cannot be executed.
@@ -186,10 +189,13 @@ class SqlEngine:
                 inferred=inferred,
                 is_replayed=is_replayed,
                 number=number,
+                functions=functions,
             )
         except SqlError as error:
             _complete(error, parsed)
             raise
+        if functions is not None:
+            execution.functions = self.functions
         return PreparedStatement(parsed, result, execution, number)
 
     def prepare_stop(self, parsed: ParsedStatement, query_ids: Sequence[str]) -> PreparedStatement:
@@ -217,7 +223,7 @@ class SqlEngine:
         execution = prepared.execution
         self.catalog = execution.catalog
         self.queries = execution.queries
-        self.functions = execution.functions
+        self.functions = execution.functions.noting(None)
         self._next_number = execution.next_number
 
     def copy(self, topics: TopicAdmin) -> SqlEngine:
@@ -279,6 +285,7 @@ class SqlEngine:
         inferred: InferredColumns | None = None,
         is_replayed: bool = False,
         number: int | None = None,
+        functions: FunctionRegistry | None = None,
     ) -> tuple[Execution, StatementResult]:
         """What a statement would change, and its result."""
         handler = _HANDLERS.get(type(statement))
@@ -286,7 +293,13 @@ class SqlEngine:
             refuse(statement)
         _check_enabled(statement, settings)
         execution = self._execution(
-            text, settings, topics=topics, inferred=inferred, is_replayed=is_replayed, number=number
+            text,
+            settings,
+            topics=topics,
+            inferred=inferred,
+            is_replayed=is_replayed,
+            number=number,
+            functions=functions,
         )
         with nesting_errors():
             return execution, handler(statement, execution)
@@ -300,13 +313,16 @@ class SqlEngine:
         inferred: InferredColumns | None = None,
         is_replayed: bool = False,
         number: int | None = None,
+        functions: FunctionRegistry | None = None,
     ) -> Execution:
+        calls = FunctionCalls()
         return Execution(
             catalog=self.catalog.copy(),
             queries=dict(self.queries),
             next_number=self._next_number if number is None else number,
             settings=settings,
-            functions=self.functions,
+            functions=(self.functions if functions is None else functions).noting(calls.note),
+            calls=calls,
             topics=self._topics if topics is None else topics,
             registry=self._registry,
             variables=dict(self.variables),

@@ -190,6 +190,12 @@ SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str, values.Read]] = {
         "how long the rows of a pull query may be computed",
         values.whole(1),
     ),
+    "hayase.server.pull.max.rows": (
+        "honoured",
+        "2147483647",
+        "how many rows a pull query may answer",
+        values.limit,
+    ),
     "hayase.server.function.timeout.ms": (
         "honoured",
         "5000",

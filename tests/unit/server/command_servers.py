@@ -16,6 +16,7 @@ from hayase.server.http.app import make_app
 from hayase.server.server import open_server
 from hayase.server.serving import HttpServer
 from hayase.server.settings import ServerSettings
+from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.grammar.parser import parse_script
 from hayase.testing.servers import free_ports
 
@@ -36,9 +37,9 @@ def settings_in(folder: Path, **more: object) -> ServerSettings:
 
 
 @contextmanager
-def server_in(folder: Path, **more: object) -> Iterator[ServerContext]:
+def server_in(folder: Path, *, functions: FunctionRegistry | None = None, **more: object) -> Iterator[ServerContext]:
     """A server over what is in a folder."""
-    context = open_server(settings_in(folder, **more))
+    context = open_server(settings_in(folder, **more), functions)
     try:
         yield context
     finally:

@@ -286,8 +286,7 @@ def test_functions_in_python_need_the_switch_of_the_server_and_are_replayed(tmp_
         assert context.engine.functions.kind("TWICE") is not None
     with server_in(tmp_path) as context:
         assert context.engine.functions.kind("TWICE") is None
-        assert context.commands.problem is not None
-        assert "ksql.udfs.python.enabled" in context.commands.problem
+        assert context.commands.problem is None
 
 
 def test_the_processing_log_is_a_stream_where_the_settings_want_one(tmp_path: Path) -> None:

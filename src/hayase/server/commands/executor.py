@@ -12,19 +12,23 @@ from importlib import metadata
 from hayase.core.errors import HayaseError, LogError
 from hayase.core.failpoints import reach
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.commands.changed_functions import Held, Uses, resumed, uses_that_count
 from hayase.server.commands.log import CommandLog
 from hayase.server.commands.records import Command, DoomedTopic, Outcome, TopicSeen, damaged
+from hayase.server.commands.replayed import replayed
 from hayase.server.commands.statuses import CommandStatus, CommandStatuses, command_id
 from hayase.server.errors import NOT_READY, RequestError
 from hayase.server.hosts.protocol import QueryHost
-from hayase.server.topics import LogTopics, NotedTopics, ReplayedTopics
+from hayase.server.topics import LogTopics, NotedTopics
 from hayase.sql.analysis.plan_text import plan_text
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.ast.statements import QueryAction, QueryControl
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.engine import PersistentQuery, PreparedStatement, SqlEngine
 from hayase.sql.formats.inference import subjects_of
-from hayase.sql.grammar.parser import ParsedStatement, parse_statement
+from hayase.sql.functions.function_digests import function_digest
+from hayase.sql.functions.uses import FunctionUse
+from hayase.sql.grammar.parser import ParsedStatement
 from hayase.sql.settings import effective
 from hayase.sql.statements.results import StatementResult
 
@@ -82,9 +86,12 @@ class CommandExecutor:
         self._settings_of_query = settings_of_query
         self._next_sequence = 0
         self._paused: set[str] = set()
+        self._held: dict[str, Held] = {}
         self._settings: dict[str, Mapping[str, object]] = {}
         self._problem: str | None = None
         self._changed = threading.Condition(self.lock)
+        for own in engine.functions.own():
+            function_digest(own)  # now, while the files are those that were imported
 
     @property
     def last_sequence(self) -> int:
@@ -150,8 +157,12 @@ class CommandExecutor:
             outcome = self._outcome(command, prepared)
             self._adopt(command, prepared)
             self._finish(command, outcome)
+            for query_id in command.functions:
+                self._held.pop(query_id, None)
+                self._run(self.engine.query(query_id))
             for query in prepared.result.started:
-                self._run(query)
+                if query.id not in command.functions:
+                    self._run(query)
             return CommandResult(command.id, command.sequence, _status(outcome), prepared.result)
 
     def check_ready(self) -> None:
@@ -204,10 +215,19 @@ class CommandExecutor:
             columns=execution.frozen.to_json(),
             first_number=prepared.first_number,
             plans={query.id: _digest(query) for query in prepared.result.started},
+            functions=self._functions(prepared),
             queries=list(self._wanted(statement)) if isinstance(statement, QueryControl) else [],
             deletes=[self._doomed(topic) for topic in execution.to_delete],
             hayase=metadata.version("hayase"),
         )
+
+    def _functions(self, prepared: PreparedStatement) -> dict[str, list[FunctionUse]]:
+        statement = prepared.parsed.statement
+        if isinstance(statement, QueryControl):
+            is_one = statement.action is QueryAction.RESUME and statement.query_id is not None
+            return resumed(self._held, self._wanted(statement)) if is_one else {}
+        uses = prepared.execution.calls.uses()
+        return {query.id: uses for query in prepared.result.started} if uses else {}
 
     def _doomed(self, topic: str) -> DoomedTopic:
         subjects: set[str] = set()
@@ -252,7 +272,9 @@ class CommandExecutor:
         self.engine.adopt(prepared)
         for query in prepared.result.started:
             self._settings[query.id] = command.settings
+            self._held.pop(query.id, None)
         for query_id in prepared.result.stopped:
+            self._held.pop(query_id, None)
             self._paused.discard(query_id)
             self._settings.pop(query_id, None)
         statement = prepared.parsed.statement
@@ -267,7 +289,9 @@ class CommandExecutor:
 
     def _run(self, query: PersistentQuery) -> None:
         settings = self._settings_of_query(self._settings.get(query.id, {}))
-        self._host.run(query, settings, paused=query.id in self._paused)
+        held = self._held.get(query.id)
+        problem = None if held is None else held.problem
+        self._host.run(query, settings, paused=query.id in self._paused, problem=problem)
 
     def _append(self, record: Command | Outcome) -> None:
         try:
@@ -297,57 +321,42 @@ class CommandExecutor:
     def _replay(self) -> None:
         records = self._log.open()
         outcomes = {record.sequence: record for record in records if isinstance(record, Outcome)}
+        failed = {sequence for sequence, outcome in outcomes.items() if outcome.failed}
+        uses = uses_that_count(record for record in records if record.sequence not in failed)
         for command in records:
             if isinstance(command, Command):
                 try:
-                    self._replay_command(command, outcomes.get(command.sequence))
+                    self._replay_command(command, outcomes.get(command.sequence), uses.get(command.sequence, ()))
                 except HayaseError as error:
                     raise damaged(f"command {command.sequence} cannot be replayed: {error.message}") from error
 
-    def _replay_command(self, command: Command, outcome: Outcome | None) -> None:
+    def _replay_command(self, command: Command, outcome: Outcome | None, uses: Uses) -> None:
         self._next_sequence = command.sequence + 1
         if outcome is not None and outcome.failed:
             self.statuses.put(command.id, _status(outcome))
             return
-        prepared = self._replayed(command)
+        prepared, held = replayed(self.engine, command, uses)
         for query in prepared.result.started:
-            if command.plans.get(query.id) != _digest(query):
+            if not held and command.plans.get(query.id) != _digest(query):
                 _LOG.warning(
                     "query %s was planned by Hayase %s, and is planned in another way now: if it does not start, "
                     "drop it and create it again",
                     query.id,
                     command.hayase,
                 )
-        if outcome is not None:
-            self._adopt(command, prepared)
-            self.statuses.put(command.id, _status(outcome))
-            return
-        try:
-            self._carry_out(command, prepared)
-        except Exception as error:
-            _LOG.error("command %d, interrupted earlier, has failed: %s", command.sequence, error)
-            self._finish(command, self._failure(command, error))
-            return
-        outcome = self._outcome(command, prepared)
+        if outcome is None:
+            try:
+                self._carry_out(command, prepared)
+            except Exception as error:
+                _LOG.error("command %d, interrupted earlier, has failed: %s", command.sequence, error)
+                self._finish(command, self._failure(command, error))
+                return
         self._adopt(command, prepared)
-        self._finish(command, outcome)
-
-    def _replayed(self, command: Command) -> PreparedStatement:
-        """The statement of a command, with the answers that it got then: no registry and no topic is asked."""
-        parsed = parse_statement(command.statement)
-        topics = ReplayedTopics({name: (seen.partitions, seen.replicas) for name, seen in command.topics.items()})
-        statement = parsed.statement
-        if isinstance(statement, QueryControl):
-            stops = command.queries if statement.action is QueryAction.TERMINATE else []
-            return self.engine.prepare_stop(parsed, stops)
-        return self.engine.prepare(
-            parsed,
-            command.settings,
-            topics=topics,
-            inferred=InferredColumns(command.columns),
-            is_replayed=True,
-            first_number=command.first_number,
-        )
+        self._held.update(held)
+        if outcome is None:
+            self._finish(command, self._outcome(command, prepared))
+        else:
+            self.statuses.put(command.id, _status(outcome))
 
 
 def _status(outcome: Outcome) -> CommandStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hayase.core.errors import LogError
+from hayase.sql.functions.uses import FunctionUse
 
 VERSION = 1
 
@@ -43,6 +44,7 @@ class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):
         columns: what it took from the schema registry, as InferredColumns keeps it.
         first_number: the number that the first new query gets.
         plans: digests of the plans of the queries that it starts, by the query's id.
+        functions: the user's functions that the queries call which it starts, or lets go on with others (RESUME).
         queries: the ids that TERMINATE, PAUSE or RESUME mean.
         deletes: topics that it deletes.
         hayase: the version that wrote it.
@@ -58,6 +60,7 @@ class Command(msgspec.Struct, frozen=True, tag="command", tag_field="record"):
     columns: dict[str, list[list[str]]] = {}
     first_number: int = 0
     plans: dict[str, str] = {}
+    functions: dict[str, list[FunctionUse]] = {}
     queries: list[str] = []
     deletes: list[DoomedTopic] = []
     hayase: str = ""

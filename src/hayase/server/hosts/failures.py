@@ -47,6 +47,10 @@ class Failures:
         self.retry_at_ms = now_ms + self._wait_ms
         self._wait_ms = min(2 * self._wait_ms, self._max_ms)
 
+    def hold(self, problem: str) -> None:
+        """Note why the query is not tried at all."""
+        self.last.append(QueryFailure(self._now_ms(), problem, "USER"))
+
     def is_due(self) -> bool:
         """Whether it is time to try again."""
         return self.retry_at_ms is not None and self._now_ms() >= self.retry_at_ms

@@ -32,6 +32,7 @@ class _Hosted:
     settings: Mapping[str, object]
     failures: Failures
     paused: bool
+    is_held: bool = False
     local: LocalQuery | None = None
     produced: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -80,15 +81,24 @@ class InProcessHost:
         """See `QueryHost.start`."""
         self._watcher.start()
 
-    def run(self, query: PersistentQuery, settings: Mapping[str, object], *, paused: bool = False) -> None:
+    def run(
+        self,
+        query: PersistentQuery,
+        settings: Mapping[str, object],
+        *,
+        paused: bool = False,
+        problem: str | None = None,
+    ) -> None:
         """See `QueryHost.run`."""
         with self._lock:
             before = self._queries.get(query.id)
             failures = Failures(self._now_ms, *self._retry_ms) if before is None else before.failures
-            hosted = self._queries[query.id] = _Hosted(query, settings, failures, paused)
+            hosted = self._queries[query.id] = _Hosted(query, settings, failures, paused, problem is not None)
         if before is not None:
             self._end(before)
-        if not paused:
+        if problem is not None:
+            failures.hold(problem)
+        elif not paused:
             self._begin(hosted)
 
     def stop(self, query_id: str) -> None:
@@ -118,7 +128,7 @@ class InProcessHost:
             hosted.paused = False
             if hosted.local is not None:
                 hosted.local.resume()
-            else:
+            elif not hosted.is_held:
                 self._begin(hosted)
 
     def status(self, query_id: str) -> QueryStatus:
@@ -127,7 +137,7 @@ class InProcessHost:
         if hosted is None:
             return QueryStatus(QueryState.UNRESPONSIVE)
         local = hosted.local
-        if hosted.failures.retry_at_ms is not None or (local is not None and local.error is not None):
+        if hosted.is_held or hosted.failures.retry_at_ms is not None or (local is not None and local.error is not None):
             state = QueryState.ERROR
         elif hosted.paused:
             state = QueryState.PAUSED

@@ -65,7 +65,14 @@ class QueryHost(Protocol):
         """Begin; queries may be given before. Returns at once, also where what runs them takes time to start."""
         ...
 
-    def run(self, query: PersistentQuery, settings: Mapping[str, object], *, paused: bool = False) -> None:
+    def run(
+        self,
+        query: PersistentQuery,
+        settings: Mapping[str, object],
+        *,
+        paused: bool = False,
+        problem: str | None = None,
+    ) -> None:
         """Run a query, or a new definition of one that runs, which goes on with its state.
 
         Returns before it runs; a failure is part of its status, and it is tried again.
@@ -74,6 +81,7 @@ class QueryHost(Protocol):
             query: what runs.
             settings: of Hayase, for this query.
             paused: it begins when it is resumed.
+            problem: why it must not run: it is in ERROR until it is given again without one.
         """
         ...
 

@@ -46,6 +46,7 @@ class _Hosted:
     failures: Failures
     paused: bool
     is_added: bool = False
+    is_held: bool = False
 
 
 class SparkHost:
@@ -99,13 +100,24 @@ class SparkHost:
         self._worker.start()
         self._watcher.start()
 
-    def run(self, query: PersistentQuery, settings: Mapping[str, object], *, paused: bool = False) -> None:
+    def run(
+        self,
+        query: PersistentQuery,
+        settings: Mapping[str, object],
+        *,
+        paused: bool = False,
+        problem: str | None = None,
+    ) -> None:
         """See `QueryHost.run`."""
         with self._lock:
             before = self._queries.get(query.id)
             failures = Failures(self._now_ms, *self._retry_ms) if before is None else before.failures
             hosted = self._queries[query.id] = _Hosted(query, settings, failures, paused)
             hosted.is_added = before is not None and before.is_added
+            hosted.is_held = problem is not None
+        if problem is not None:
+            failures.hold(problem)
+            return
         if before is None:
             self._keep_start(hosted)
         self._work.put(lambda: self._add(hosted))
@@ -124,10 +136,8 @@ class SparkHost:
                 done.set()
 
         with self._lock:
-            hosted = self._queries.pop(query_id, None)
+            self._queries.pop(query_id, None)
             self._handles = {place: kept for place, kept in self._handles.items() if place[0] != query_id}
-            if hosted is not None and not hosted.is_added and not self._is_up():
-                return
         self._work.put(remove)
         if not self._is_up():  # its state goes when Spark is there, and before anything that comes later
             return
@@ -158,7 +168,7 @@ class SparkHost:
             return QueryStatus(QueryState.UNRESPONSIVE)
         errors = tuple(hosted.failures.last)
         if topology is None:
-            waits = hosted.failures.retry_at_ms is not None
+            waits = hosted.is_held or hosted.failures.retry_at_ms is not None
             return QueryStatus(QueryState.ERROR if waits else QueryState.UNRESPONSIVE, errors)
         report = topology.report
         own = tuple(QueryFailure(time_ms, text, "UNKNOWN") for time_ms, text in report.errors)
@@ -188,7 +198,9 @@ class SparkHost:
         """The topology of a query whose stores can be read; raises StatementError `NOT_READY`."""
         topology = self._topology(query_id)
         if topology is None or topology.report.state not in (State.RUNNING, State.REBALANCING):
-            why = f": {self._problem}" if self._problem else ""
+            hosted = self._queries.get(query_id)
+            problem = hosted.failures.last[-1].message if hosted is not None and hosted.is_held else self._problem
+            why = f": {problem}" if problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
             yield topology
@@ -379,7 +391,8 @@ class SparkHost:
             for hosted in queries:
                 hosted.is_added = False
         for hosted in queries:
-            self._add(hosted)
+            if not hosted.is_held:
+                self._add(hosted)
 
     def _again(self, hosted: _Hosted, *, failed: bool) -> _Work:
         def restart() -> None:

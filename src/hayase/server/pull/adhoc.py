@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from typing import Any
 
@@ -91,7 +91,7 @@ class AdHocRun:
             self._converters.append(convert)
         self.header = RowHeader(f"query_{secrets.randbits(_ID_BITS)}", tuple(columns), has_end=False)
 
-    def batches(self) -> Iterator[RowBatch]:
+    def batches(self) -> Generator[RowBatch, None, None]:
         """The rows of the answer."""
         while (batch := self._asked(self._next)) is not None:
             yield RowBatch(result_rows(batch, self._converters))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from random import Random
 
+from hayase.server.pull.row_limit import check_rows, rows_limited
 from hayase.server.pull.stores import PinnedStore
 from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import Rows, TablePull
@@ -67,7 +68,7 @@ async def start_pull(
         pinned.close()
         on_close()
 
-    batches = limited((RowBatch(rows) for rows in pull.batches(pinned)), services.settings.pull_timeout_ms)
+    batches = _bounded((RowBatch(rows) for rows in pull.batches(pinned)), services)
     return ComputedRows(_header(pull, pinned.epoch), batches, ended)
 
 
@@ -98,7 +99,7 @@ async def start_adhoc(
         run.close()
         on_close()
 
-    return ComputedRows(run.header, run.batches(), ended)
+    return ComputedRows(run.header, rows_limited(run.batches(), services.settings.pull_max_rows), ended)
 
 
 def answer_key(pull: TablePull, lookup: KeyLookup, services: QueryServices, on_close: OnClose) -> RowStream:
@@ -114,6 +115,7 @@ def _answer_key(pull: TablePull, services: QueryServices, on_close: OnClose, rea
     """The rows of one key, read here: that is cheaper than a thread, and nothing is waited for."""
     with closing(services.stores.open_for_key(pull.query_id, pull.kept.store.name)) as store:
         batches = [RowBatch(rows) for rows in read(store)]
+        check_rows(batches, services.settings.pull_max_rows)
         answer = ReadyRows(_header(pull, store.epoch), batches)
     on_close()
     return answer
@@ -124,11 +126,18 @@ async def _answer_keys(pull: TablePull, services: QueryServices, on_close: OnClo
 
     def answer() -> RowStream:
         with closing(services.stores.open_store(pull.query_id, pull.kept.store.name)) as pinned:
-            return ReadyRows(_header(pull, pinned.epoch), [RowBatch(rows) for rows in pull.batches(pinned)])
+            batches = [RowBatch(rows) for rows in pull.batches(pinned)]
+            check_rows(batches, services.settings.pull_max_rows)
+            return ReadyRows(_header(pull, pinned.epoch), batches)
 
     answered = await asyncio.to_thread(answer)
     on_close()
     return answered
+
+
+def _bounded(batches: Generator[RowBatch, None, None], services: QueryServices) -> Iterator[RowBatch]:
+    """Batches within the limits of time and rows of pull queries."""
+    return rows_limited(limited(batches, services.settings.pull_timeout_ms), services.settings.pull_max_rows)
 
 
 def _table_pull(plan: PullPlan, services: QueryServices, settings: Mapping[str, object]) -> TablePull:
@@ -166,7 +175,7 @@ async def _start_stream(
     tails = services.tails
     values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
     columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
-    batches = limited(_stream_batches(push, values), services.settings.pull_timeout_ms)
+    batches = _bounded(_stream_batches(push, values), services)
     return ComputedRows(RowHeader(_new_id(), columns), batches, on_close)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ PULL_TIMEOUT = "hayase.server.pull.timeout.ms"
 T = TypeVar("T")
 
 
-def limited(batches: Generator[T, None, None], timeout_ms: int) -> Iterator[T]:
+def limited(batches: Generator[T, None, None], timeout_ms: int) -> Generator[T, None, None]:
     """Batches as they are, until computing them has taken too long; a client that takes them slowly does not count.
 
     Raises:

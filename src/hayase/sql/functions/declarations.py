@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -54,8 +54,8 @@ class Declaration:
     signature: Signature
     text: str
     description: str
-    target: Callable[..., Any]
-    returns: Returns | None = None
+    target: Callable[..., Any] = field(hash=False)  # a user's object may have no hash
+    returns: Returns | None = field(default=None, hash=False)
     null_aware: bool = False
     pure: bool = True
     settings: bool = False

@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -54,6 +54,8 @@ __all__ = [
     "udtf",
 ]
 
+Note = Callable[[Declaration, BoundScalar | BoundTable | BoundAggregate], None]
+"""Is called with each call of a function of the user that is bound."""
 _FAMILIES = tuple(f"hayase.sql.functions.{family}" for family in ("scalar", "table", "aggregate"))
 
 
@@ -67,6 +69,7 @@ class FunctionRegistry:
     def __init__(self, declarations: Iterable[Declaration] = ()) -> None:
         self._overloads: dict[str, list[Declaration]] = {}
         self.python_calls: PythonCall | None = None
+        self._note: Note | None = None
         for declaration in declarations:
             self.add(declaration)
 
@@ -77,13 +80,23 @@ class FunctionRegistry:
             raise ValueError(f"function {declaration.name} is {overloads[0].kind.value}: it has one kind only")
         overloads.append(declaration)
 
-    def replaced(self, name: str, declaration: Declaration | None) -> FunctionRegistry:
-        """A registry in which a name is this one function, or none; this registry stays as it is."""
+    def replaced(self, name: str, *overloads: Declaration) -> FunctionRegistry:
+        """A registry in which a name is these functions, or none; this registry stays as it is."""
         registry = self.calling_python_by(self.python_calls)
         registry._overloads.pop(name.upper(), None)
-        if declaration is not None:
-            registry._overloads[name.upper()] = [declaration]
+        if overloads:
+            registry._overloads[name.upper()] = list(overloads)
         return registry
+
+    def noting(self, note: Note | None) -> FunctionRegistry:
+        """A registry with the same functions, which calls `note` with each call of one that is not Hayase's."""
+        registry = self.calling_python_by(self.python_calls)
+        registry._note = note
+        return registry
+
+    def own(self) -> list[Declaration]:
+        """The functions that are not Hayase's."""
+        return [each for overloads in self._overloads.values() for each in overloads if not _is_of_hayase(each)]
 
     def calling_python_by(self, calls: PythonCall | None) -> FunctionRegistry:
         """A registry with the same functions, in which the Python of statements to come is called by `calls`."""
@@ -133,11 +146,17 @@ class FunctionRegistry:
 
     def scalar(self, name: str, arguments: Sequence[Argument]) -> BoundScalar:
         """The overload of a scalar function for these arguments."""
-        return bind_scalar(*resolve(name, self._of_kind(name, FunctionKind.SCALAR), arguments, widen=True))
+        declaration, found = resolve(name, self._of_kind(name, FunctionKind.SCALAR), arguments, widen=True)
+        bound = bind_scalar(declaration, found)
+        self._noted(declaration, bound)
+        return bound
 
     def table(self, name: str, arguments: Sequence[Argument]) -> BoundTable:
         """The overload of a table function for these arguments."""
-        return bind_table(*resolve(name, self._of_kind(name, FunctionKind.TABLE), arguments, widen=True))
+        declaration, found = resolve(name, self._of_kind(name, FunctionKind.TABLE), arguments, widen=True)
+        bound = bind_table(declaration, found)
+        self._noted(declaration, bound)
+        return bound
 
     def aggregate(
         self,
@@ -155,7 +174,13 @@ class FunctionRegistry:
             settings: of the session, for aggregates that take them.
         """
         declaration, found = resolve(name, self._of_kind(name, FunctionKind.AGGREGATE), arguments, widen=False)
-        return bind_aggregate(declaration, found, literals or {}, settings or {})
+        bound = bind_aggregate(declaration, found, literals or {}, settings or {})
+        self._noted(declaration, bound)
+        return bound
+
+    def _noted(self, declaration: Declaration, bound: BoundScalar | BoundTable | BoundAggregate) -> None:
+        if self._note is not None and not _is_of_hayase(declaration):
+            self._note(declaration, bound)
 
     def _of_kind(self, name: str, kind: FunctionKind) -> Sequence[Declaration]:
         overloads = self.overloads(name)
@@ -173,6 +198,15 @@ def _families() -> tuple[Declaration, ...]:
     for family in _FAMILIES:
         registry.load_package(family)
     return tuple(overload for name in registry.names() for overload in registry.overloads(name))
+
+
+@cache
+def _ids_of_families() -> frozenset[int]:
+    return frozenset(map(id, _families()))
+
+
+def _is_of_hayase(declaration: Declaration) -> bool:
+    return id(declaration) in _ids_of_families()
 
 
 def default_registry() -> FunctionRegistry:

@@ -10,6 +10,7 @@ from hayase.sql.catalog.catalog import Catalog, QueryLinks
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.functions.uses import FunctionCalls
 from hayase.sql.statements.results import PersistentQuery
 from hayase.sql.statements.topics import TopicAdmin
 
@@ -31,6 +32,7 @@ class Execution:
         frozen: columns that the schema registry gave the same statements before.
         is_replayed: it was checked before, when it was executed first: the schema registry is not asked again.
         trusts_scripts: statements may have Python in them.
+        calls: calls of the user's functions that the statement has.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
         to_register: register the schemas of what the statement makes.
@@ -48,6 +50,7 @@ class Execution:
     frozen: InferredColumns = field(default_factory=InferredColumns)
     is_replayed: bool = False
     trusts_scripts: bool = False
+    calls: FunctionCalls = field(default_factory=FunctionCalls)
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
     to_register: list[Callable[[], object]] = field(default_factory=list)

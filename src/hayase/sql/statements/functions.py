@@ -53,7 +53,7 @@ def drop_function(statement: DropFunction, execution: Execution) -> StatementRes
         if statement.if_exists and execution.functions.kind(name) is None:
             return StatementResult(f"Function {name} does not exist.")
         raise StatementError("UNKNOWN_FUNCTION", f"{name} is no function that CREATE FUNCTION has made")
-    execution.functions = execution.functions.replaced(name, None)
+    execution.functions = execution.functions.replaced(name)
     return StatementResult(f"Dropped function {name}")
 
 
