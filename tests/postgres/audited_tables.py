@@ -43,8 +43,11 @@ def key_values(table: str, number: int) -> list[str]:
 class Writer(threading.Thread):
     """Random transactions, with savepoints and changed keys."""
 
-    def __init__(self, server: PostgresServer, database: str, seed: int, stop: threading.Event) -> None:
+    def __init__(
+        self, server: PostgresServer, database: str, seed: int, stop: threading.Event, *, pause_s: float = 0.001
+    ) -> None:
         super().__init__()
+        self._pause_s = pause_s
         self.server, self.database, self.random, self.stop = server, database, random.Random(seed), stop
         self.transactions = 0
 
@@ -71,7 +74,7 @@ class Writer(threading.Thread):
             self.transactions += 1
         except (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected):
             connection.rollback()
-        time.sleep(0.001)
+        time.sleep(self._pause_s)
 
     def change(self, connection: Any) -> None:
         table = self.random.choice(list(KEYS))

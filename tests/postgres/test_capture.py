@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.postgres.backends import end_backends
 from tests.postgres.capture import Capture, values
 
 from hayase import Consumed, Produced, Serdes, StreamsBuilder
@@ -19,6 +20,8 @@ from hayase.testing import TopologyTestDriver
 from hayase.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
+EVERY_VERSION = True
+STREAMS = "pid IN (SELECT active_pid FROM pg_replication_slots)"
 BIG = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 200))"
 
 
@@ -217,6 +220,7 @@ def test_tables_and_columns_are_filtered(postgres_server: PostgresServer, databa
     assert [value["after"] for value in values(capture.records)] == [{"id": 1}]
 
 
+@pytest.mark.postgres_since(15)
 def test_column_lists_and_row_filters_of_a_publication_hold_for_the_snapshot_too(
     postgres_server: PostgresServer, database: str
 ) -> None:
@@ -288,9 +292,7 @@ class TestWhatIsLost:
             connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
             capture.until_snapshot_is_done()
             capture.crash()
-            connection.execute(
-                "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE active_pid IS NOT NULL"
-            )
+            end_backends(connection, STREAMS)
             connection.execute("SELECT pg_drop_replication_slot(%s)", (capture.config["slot.name"],))
             with pytest.raises(ConnectError, match="SLOT_LOST") as raised:
                 capture.step()
@@ -303,9 +305,7 @@ class TestWhatIsLost:
             connection.execute("INSERT INTO t VALUES (1)")
             capture.until_snapshot_is_done()
             capture.crash()
-            connection.execute(
-                "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE active_pid IS NOT NULL"
-            )
+            end_backends(connection, STREAMS)
             connection.execute("SELECT pg_drop_replication_slot(%s)", (capture.config["slot.name"],))
             connection.execute("INSERT INTO t VALUES (2)")
             capture.step()
@@ -320,9 +320,7 @@ class TestWhatIsLost:
             connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
             capture.until_snapshot_is_done()
             capture.crash()
-            connection.execute(
-                "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE active_pid IS NOT NULL"
-            )
+            end_backends(connection, STREAMS)
             connection.execute("INSERT INTO t VALUES (1)")
             connection.execute(
                 "SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", (capture.config["slot.name"],)

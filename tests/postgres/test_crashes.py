@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,25 @@ from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
 pytestmark = [pytest.mark.postgres, pytest.mark.crash]
 
 PUBLISH_NAMES = ("before_publish", "inside_publish", "after_publish")
-STEPS = (*FENCE_NAMES, *CAPTURE_NAMES, *PUBLISH_NAMES, *SINK_NAMES)
-KINDS = (*((step, "kill_worker") for step in STEPS), *((step, "raise") for step in STEPS))
-SNAPSHOT_STEPS = ("after_slot", "after_chunk", "after_last_chunk")
+SNAPSHOT_BEGINS: tuple[tuple[tuple[str, str], ...], ...] = (
+    (("after_slot", "kill_worker"), ("after_chunk", "kill_worker"), ("after_last_chunk", "kill_worker")),
+    (("after_slot", "raise"),),
+    (("after_chunk", "raise"),),
+    (("after_publish", "kill_worker"), ("after_last_chunk", "raise")),
+)
+"""What is killed first, while the snapshot is read; a worker that only raises comes to the end of the snapshot."""
+STREAM_STEPS = tuple(
+    step
+    for step in (*FENCE_NAMES, *CAPTURE_NAMES, *PUBLISH_NAMES, *SINK_NAMES)
+    if step not in ("after_slot", "after_chunk", "after_last_chunk")
+)
+STREAM_KINDS = (
+    *((step, "kill_worker") for step in STREAM_STEPS),
+    *((step, "raise") for step in STREAM_STEPS),
+    *[("anywhere", "kill_worker")] * 4,
+    *[("database", "kill")] * 3,
+)
+SLOW_SEEDS, SLOW_KILLS = range(1, 6), 15
 LAST = 1_000_000
 """The key of the row that is written last: what committed before it was captured before it."""
 _KEY_TYPES = {
@@ -38,8 +54,12 @@ _KEY_TYPES = {
     ("days", "id"): "int",
 }  # fmt: skip
 _UNTIL_S = 300.0
-_STEP_S = 20.0
+_STEP_S = 120.0
 """How long a worker that runs has to come to a step."""
+_FAILED_S = 3.0
+"""How long a task takes to show that it has failed; errors of confirmations are only counted."""
+_WRITER_PAUSE_S = 0.03
+"""Between two transactions of a writer: what is tried is the kills, not the rate."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +84,8 @@ class Pipeline:
     def __init__(self, server: PostgresServer, database: str, log: Log, prefix: str) -> None:
         self._server, self._database, self._log, self.prefix = server, database, log, prefix
         self.capture_task = f"{prefix}-capture-0"
+        self._events: list[CapturedEvent] = []
+        self._next_offsets: dict[str, int] = defaultdict(int)
         make_tables(server, database)
         with server.connect(database) as connection:
             connection.execute("CREATE SCHEMA copies")
@@ -105,16 +127,17 @@ class Pipeline:
         return [f"{self.prefix}.public.{table}" for table in KEYS]
 
     def events(self) -> list[CapturedEvent]:
-        """All records of the topics."""
-        found: list[CapturedEvent] = []
+        """All records of the topics; reads those that have come since the last look."""
         reader = self._log.reader()
         for topic in sorted(self._log.describe(self.topics())):
             where = TopicPartition(topic, 0)
-            for batch in reader.fetch(where, 0, self._log.end_offsets([where])[where]):
+            end = self._log.end_offsets([where])[where]
+            for batch in reader.fetch(where, self._next_offsets[topic], end):
                 for key, value in zip(batch.keys, batch.values, strict=True):
-                    found.append(CapturedEvent(topic, json.loads(key or b"null"), json.loads(value or b"null")))
+                    self._events.append(CapturedEvent(topic, json.loads(key or b"null"), json.loads(value or b"null")))
+            self._next_offsets[topic] = end
         reader.close()
-        return found
+        return self._events
 
     def rows(self, schema: str) -> dict[str, list[tuple[Any, ...]]]:
         """Rows of all copies or histories, in the order in which they were written."""
@@ -132,13 +155,24 @@ class Pipeline:
         """Rows of the copies, sorted."""
         return {table: sorted(rows) for table, rows in self.rows("copies").items()}
 
+    def history_sizes(self) -> dict[str, int]:
+        """How many rows each history has; those without rows are left out."""
+        with self._server.connect(self._database) as connection:
+            sizes = {
+                table: connection.execute(f"SELECT count(*) FROM histories.{self.prefix}_public_{table}").fetchone()[0]
+                for table in KEYS
+            }
+        return {table: size for table, size in sizes.items() if size}
+
     def finish(self) -> None:
         """Write the last row, and wait until it is captured, and the sinks have what they should, or time is over."""
         with self._server.connect(self._database) as connection:
             connection.execute("INSERT INTO numbers VALUES (%s, 1, 'the end')", (LAST,))
-        until(lambda: any(event.key == {"id": LAST} for event in self.events()), "the last row is captured")
+        until(lambda: any(event.key == {"id": LAST} for event in self.events()[-100:]), "the last row is captured")
+        copies, histories = sinks_of(self.events())
+        sizes = {table: len(rows) for table, rows in histories.items()}
         deadline = time.monotonic() + _UNTIL_S
-        while (self.copies(), self.rows("histories")) != sinks_of(self.events()) and time.monotonic() < deadline:
+        while (self.history_sizes() != sizes or self.copies() != copies) and time.monotonic() < deadline:
             time.sleep(0.5)
 
     def check(self) -> int:
@@ -168,8 +202,8 @@ def sinks_of(events: Sequence[CapturedEvent]) -> tuple[dict[str, list[Any]], dic
     return {table: sorted(rows.values()) for table, rows in copies.items()}, dict(histories)
 
 
-def until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + _UNTIL_S
+def until(condition: Callable[[], bool], what: str, timeout_s: float = _UNTIL_S) -> None:
+    deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
@@ -178,7 +212,7 @@ def until(condition: Any, what: str) -> None:
 @contextmanager
 def writing(server: PostgresServer, database: str, seed: int) -> Iterator[None]:
     stop = threading.Event()
-    writers = [Writer(server, database, seed * 10 + number, stop) for number in range(3)]
+    writers = [Writer(server, database, seed * 10 + number, stop, pause_s=_WRITER_PAUSE_S) for number in range(3)]
     for writer in writers:
         writer.start()
     try:
@@ -189,46 +223,42 @@ def writing(server: PostgresServer, database: str, seed: int) -> Iterator[None]:
             writer.join()
 
 
-def kinds_of(chosen: random.Random, kills: int) -> list[tuple[str, str]]:
-    """What is killed and where, `kills` times: at first while the snapshot is read; all kinds alike."""
-    begin = [("after_slot", "kill_worker"), ("after_chunk", "kill_worker"), ("after_publish", "kill_worker")]
-    pool: list[tuple[str, str]] = []
-    while len(pool) < kills:
-        more = [*KINDS, *[("anywhere", "kill_worker")] * 4, *[("database", "kill")] * 3]
-        chosen.shuffle(more)
-        pool += more
-    return [*begin, *pool][:kills]
+def kinds_of(seed: int, kills: int) -> list[tuple[str, str]]:
+    """What is killed and where, `kills` times; seeds that follow each other go through all kinds."""
+    kinds = list(STREAM_KINDS)
+    random.Random(7).shuffle(kinds)
+    first = seed * kills
+    begin = SNAPSHOT_BEGINS[seed % len(SNAPSHOT_BEGINS)]
+    return [*begin, *(kinds[(first + number) % len(kinds)] for number in range(kills - len(begin)))]
 
 
 def kill(
     kind: tuple[str, str], pipeline: Pipeline, process: WorkerProcess, server: PostgresServer, chosen: random.Random
 ) -> None:
-    """Let a worker run and kill it, a task of it, or its database."""
+    """Let a worker run and kill it, a task of it, or its database, at the step."""
     step, action = kind
     bundle = pipeline.capture_task if step in PUBLISH_NAMES else None  # the worker itself publishes, too
     process.start(None if step in ("anywhere", "database") else step, action, bundle)
     if step == "anywhere":
         process.ended_within(chosen.uniform(0.5, 4.0))
-        process.kill()
+    elif step == "database":
+        assert process.wait_for_answer()
+        time.sleep(chosen.uniform(0.0, 1.0))
+        server.kill()
+        server.start()
+        time.sleep(chosen.uniform(0.0, 1.0))
     elif action == "kill_worker":
-        process.wait_for_answer()
-        if not process.ended_within(_STEP_S):  # a step that belongs to the snapshot, which is over
-            assert step in SNAPSHOT_STEPS, (step, process.states())
-            process.kill()
-    elif process.wait_for_answer():
-        if step == "database":
-            time.sleep(chosen.uniform(0.0, 1.0))
-            server.kill()
-            server.start()
-            time.sleep(chosen.uniform(0.0, 1.0))
-        else:
-            restart_what_failed(process)
-        process.kill()
+        assert process.ended_within(_STEP_S), (step, process.states())
+    else:
+        assert process.wait_for_answer()
+        until(lambda: process.reached, f"{step} is reached", _STEP_S)
+        restart_what_failed(process)
+    process.kill()
 
 
 def restart_what_failed(process: WorkerProcess) -> None:
     """Wait for the task that fails, restart it, and let it go on for a moment."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _FAILED_S
     while not (failed := process.failed()):
         if time.monotonic() > deadline:
             return
@@ -252,28 +282,42 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LogConfig, li
     return LogConfig("kafka", broker.bootstrap_servers), ["-b", broker.bootstrap_servers]
 
 
-def of_kafka(kills: int, marks: Sequence[pytest.MarkDecorator] = ()) -> list[Any]:
+def on_both_logs(seed: int, kills: int, marks: Sequence[pytest.MarkDecorator] = ()) -> list[Any]:
     return [
-        pytest.param("embedded", kills, marks=list(marks)),
-        pytest.param("kafka", kills, marks=[pytest.mark.kafka, *marks]),
+        pytest.param("embedded", seed, kills, marks=list(marks)),
+        pytest.param("kafka", seed, kills, marks=[pytest.mark.kafka, *marks]),
     ]
 
 
-@pytest.mark.timeout(3000)
-@pytest.mark.parametrize(("place", "kills"), [*of_kafka(6), *of_kafka(75, [pytest.mark.slow])], indirect=["place"])
+def test_the_slow_cases_kill_150_times_and_come_to_every_step() -> None:
+    kinds = [kind for seed in SLOW_SEEDS for kind in kinds_of(seed, SLOW_KILLS)]
+    assert 2 * len(kinds) >= 150  # on both logs
+    assert {kind for begin in SNAPSHOT_BEGINS for kind in begin} | set(STREAM_KINDS) == set(kinds)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("place", "seed", "kills"),
+    [
+        *on_both_logs(0, 6),
+        *(case for seed in SLOW_SEEDS for case in on_both_logs(seed, SLOW_KILLS, [pytest.mark.slow])),
+    ],
+    indirect=["place"],
+)
 def test_topics_and_sinks_are_exact_whenever_worker_task_or_database_are_killed(
     postgres_server: PostgresServer, database: str, tmp_path: Path, name: str, place: tuple[LogConfig, list[str]],
-    kills: int,
+    seed: int, kills: int,
 ) -> None:  # fmt: skip
     config, options = place
-    chosen, log = random.Random(kills), open_log(config)
+    chosen, log = random.Random(seed), open_log(config)
     pipeline = Pipeline(postgres_server, database, log, name)
     storage = (f"-c{kind}.storage.topic={name}-{kind}" for kind in ("config", "offset", "status"))
     process = WorkerProcess(tmp_path, [*options, f"-cgroup.id={name}", *storage], pipeline.connectors())
     try:
-        with writing(postgres_server, database, kills):
-            for kind in kinds_of(chosen, kills):
+        with writing(postgres_server, database, seed):
+            for number, kind in enumerate(kinds_of(seed, kills), start=1):
                 kill(kind, pipeline, process, postgres_server, chosen)
+                print(f"killed {number} of {kills}: {kind[0]}, {kind[1]}")
         process.start()
         pipeline.finish()
         process.kill()

