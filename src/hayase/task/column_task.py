@@ -72,7 +72,6 @@ class NodeContext:
         self.partition = int(context.task.rpartition("_")[2])
         self._name = name
         self._context = context
-        self.replaced_keys = context.replaced_keys.setdefault(name, set())
         self._inputs = inputs
         self._tables = tables
 
@@ -83,6 +82,10 @@ class NodeContext:
     def store_spec(self, name: str) -> StoreSpec:
         """See TaskContext."""
         return self._context.store_spec(name)
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        """See TaskContext."""
+        return self._context.keys_of_epoch(node)
 
     def table(self, name: str) -> TableColumns:
         """Another node's table; that node has run already."""

@@ -178,7 +178,6 @@ class _Context(ColumnContext):
         self.input_count = self.position = 0
         self.partition = int(context.task.rpartition("_")[2])
         self.spill = None
-        self.replaced_keys: set[str] = set()
         self._run = run
         self._node = node
         self._position = position
@@ -188,6 +187,9 @@ class _Context(ColumnContext):
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._run.context.store_spec(name)
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        raise AssertionError(f"{self._node} is stateless; it keeps nothing")
 
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")

@@ -56,8 +56,7 @@ class TaskContext:
     """Whether to call what is due by the wall clock; the test driver does only when its clock is moved."""
     after_chunk: Callable[[], None] = lambda: None
     """Called when a chunk of the input is processed: time to spill, perhaps."""
-    replaced_keys: dict[str, set[str]] = field(default_factory=dict)
-    """See `ColumnContext.replaced_keys`, by node."""
+    _keys_of_epoch: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -133,6 +132,10 @@ class TaskContext:
             return self.subtopology.stores[name]
         except KeyError:
             raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        """Keys, by their `repr`, that a node remembers until the end of the epoch; empty at its beginning."""
+        return self._keys_of_epoch.setdefault(node, set())
 
 
 class WorkerServices(Protocol):

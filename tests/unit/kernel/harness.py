@@ -156,6 +156,7 @@ class Environment:
         self.at_end: dict[int, pl.DataFrame] = {}
         self.current = 0
         self.first = 0
+        self.keys: dict[str, set[str]] = {}
         self._specs = {
             name: StoreSpec(
                 spec.name, spec.kind, spec.key_serde, spec.value_serde, spec.retention_ms, spec.window_size_ms,
@@ -174,6 +175,9 @@ class Environment:
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._specs[name]
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        return self.keys.setdefault(node, set())
 
     def metadata(self) -> RecordMetadata | None:
         return None
@@ -223,6 +227,7 @@ def run_rows(case: Case, epochs: Sequence[Sequence[Input]], *, typed: bool = Tru
         return [*found, Child("tap", None)] if name in sent else found
 
     for inputs in epochs:
+        env.keys.clear()
         tables: dict[str, TableRows] = {}
         nodes: dict[str, RowNode] = {}
         contexts = {name: RowContext(name, env, children(name), tables, schemas) for name in (*case.sources, *sent)}
@@ -265,7 +270,6 @@ class NodeContext:
         self.wall_clock_ms = 0
         self.input_count = count
         self.spill = None
-        self.replaced_keys: set[str] = set()
         self.partition = 0
         self.position = position
         self._name = name
@@ -277,6 +281,9 @@ class NodeContext:
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._env.store_spec(name)
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        return self._env.keys_of_epoch(node)
 
     def sent(self, name: str) -> pl.DataFrame:
         return self._sent[name]
@@ -358,6 +365,7 @@ def run_columns(case: Case, epochs: Sequence[Sequence[Input]]) -> Result:
     env = Environment(case)
     sent: dict[str, list[Record[Any, Any]]] = {node.name: [] for node in compiled}
     for inputs in epochs:
+        env.keys.clear()
         frames = {name: source_frame(source, name, inputs) for name, source in case.sources.items()}
         tables: dict[str, Any] = {}
         by_name: dict[str, Any] = {}

@@ -126,7 +126,9 @@ class LocalRun:
         self._sink_partitions = sink_partitions
         self._policy = failure_policy(config)
         self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
-        self._global_tasks = {t.store: f"{global_subtopology_id(i)}_0" for i, t in enumerate(topology.global_tables)}
+        self._global_tasks = {
+            t.store: f"{global_subtopology_id(topology, i)}_0" for i, t in enumerate(topology.global_tables)
+        }
         plans = [task for bundle in self.plan.bundles for task in bundle.tasks]
         self._tasks = {task.id: make_task(self.programs[task.subtopology], task.partition) for task in plans}
         self._offsets: dict[tuple[str, int], int] = {}

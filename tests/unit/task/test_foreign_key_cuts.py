@@ -27,6 +27,9 @@ def left(value: dict[str, Any] | None, time_ms: int) -> Given:
 RIGHT = Given("b", 0, b"k", b'{"g":"r","n":1}', 100, ())
 JOINED = [RIGHT, left({"g": "p", "n": 0}, 0), Given("b", 0, b"m", b'{"g":"r","n":2}', 100, ())]
 """With cuts behind the second and the third, the first two have a result before what follows."""
+EARLY = [RIGHT._replace(timestamp_ms=0), *JOINED[1:]]
+SAME = {"g": "p", "n": 7}
+RIGHT_GONE = RIGHT._replace(value=None, timestamp_ms=3)
 NONE, OTHER_NONE, DANGLING, OTHER_DANGLING = ({"g": g, "n": n} for g, n in (("r", 1), ("r", 2), ("q", 3), ("q", 4)))
 
 
@@ -51,6 +54,10 @@ def joined(found: list[Given], *, keeps_left: bool) -> dict[bytes, Any]:
 @example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3], chunk=Chunking(1, 1))
 @example(found=[*JOINED, left(NONE, 1), left(OTHER_NONE, 2)], at=[2, 3, 4], chunk=None)
 @example(found=[*JOINED, left(None, 1), left(DANGLING, 2)], at=[2, 3, 4], chunk=None)
+@example(found=[*EARLY, RIGHT_GONE, left(SAME, 5)], at=[3], chunk=None)
+@example(found=[*EARLY, RIGHT_GONE, left(SAME, 5)], at=[3], chunk=Chunking(1, 1))
+@example(found=[*EARLY, RIGHT_GONE, left(SAME, 3)], at=[3], chunk=None)
+@example(found=[*EARLY, RIGHT_GONE, left(SAME, 5), left(SAME | {"n": 8}, 6)], at=[3], chunk=None)
 def test_the_last_results_are_those_of_the_last_rows(
     form: str, caching: dict[str, Any], found: list[Given], at: list[int], chunk: Chunking | None
 ) -> None:

@@ -117,7 +117,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
             ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
             last = np.where(asks, int(Instruction.UNSUBSCRIBE), int(Instruction.UNSUBSCRIBE_AND_ANSWER))
             first = np.where(asked & ~same, last, -1)
-            replaced = _follows_replaced(frame[KEY], asked & ~same, ctx.replaced_keys)
+            replaced = _follows_replaced(frame[KEY], asked & ~same, ctx.keys_of_epoch(self.name))
             always = (asked & ~same) | replaced
             again = np.where(always, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
             second = np.where(asks | (replaced & there & ~asked), again, -1)

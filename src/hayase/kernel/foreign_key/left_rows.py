@@ -24,7 +24,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
         self._partition = ctx.env.partition
-        self._replaced: set[str] = set()
+        self._replaced = ctx.env.keys_of_epoch(self.name)
 
     def process(self, record: Record) -> None:
         """Subscribe for the new row, and take the subscription of the old one back.

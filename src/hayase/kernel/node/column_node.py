@@ -117,8 +117,6 @@ class ColumnContext(Protocol):
     """Number of the task's partition."""
     spill: ColumnSpill | None
     """Takes over what the node's cache holds back, if the epoch is processed in several chunks."""
-    replaced_keys: set[str]
-    """Of a ForeignKeySubscribe: the keys whose foreign key was replaced in the epoch, in chunks before as well."""
 
     def byte_store(self, name: str) -> ByteStore:
         """A store of this task, or a global table's store (read-only)."""
@@ -126,6 +124,10 @@ class ColumnContext(Protocol):
 
     def store_spec(self, name: str) -> StoreSpec:
         """What that store is."""
+        ...
+
+    def keys_of_epoch(self, node: str) -> set[str]:
+        """See TaskContext: of the chunks before, and what nodes add to it."""
         ...
 
     def table(self, name: str) -> TableColumns:

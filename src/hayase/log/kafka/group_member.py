@@ -13,6 +13,8 @@ from hayase.log.kafka.clients import open_consumer
 from hayase.log.protocol import LogConfig
 
 _POLL_S = 0.1
+_ANSWER_POLL_S = 0.001
+"""A poll serves the answer to a commit, and then goes on waiting for records that do not come: for all of its time."""
 _COORDINATOR_MOVES = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -49,7 +51,7 @@ class GroupMember:
         while asked not in self._answers:
             if time.monotonic() > deadline:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            self.consumer.poll(_POLL_S)
+            self.consumer.poll(_ANSWER_POLL_S)
         error, answered = self._answers.pop(asked)
         if error is not None and not any(entry.error is not None for entry in answered):
             raise KafkaException(error)
