@@ -268,7 +268,10 @@ def erase(
         typer.echo(f"{subject} is erased since {to_iso(result.erased_ms)}")
         if result.keys_left:
             typer.echo(f"deleted keys in the topic until it is compacted: {', '.join(result.keys_left)}")
-        typer.echo(f"done: {'yes' if result.done else 'no'}; not looked into: {'; '.join(result.held_elsewhere)}")
+        typer.echo(f"done: {'yes' if result.done else 'no'}")
+        for what, held in (("tier", result.tiers), ("not looked into", result.backups)):
+            for each in held:
+                typer.echo(f"{what}: {each}")
     if only_status and not result.done:
         raise typer.Exit(1)
 
