@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Engine, create_engine, insert, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from hayase.connect.worker import ConnectWorker
 from hayase.core.errors import ConfigError, SerializationError
@@ -20,7 +23,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
 from hayase.patterns import inbox, outbox
 from hayase.patterns.inbox_records import create_inbox
-from hayase.testing.postgres_server import PostgresServer
+from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
 
 pytestmark = pytest.mark.postgres
 
@@ -28,6 +31,20 @@ pytestmark = pytest.mark.postgres
 @dataclass
 class Captured:
     cents: int
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Payment(Base):
+    __tablename__ = "payments"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    cents: Mapped[int]
+
+
+def engine_of(server: PostgresServer, database: str) -> Engine:
+    return create_engine(f"postgresql+psycopg://{USER}:{PASSWORD}@{server.host}:{server.port}/{database}")
 
 
 def read(log: LogConfig, topic: str) -> list[SourceRecord]:
@@ -52,36 +69,47 @@ Publish = Callable[..., str]
 Connector = Callable[[Mapping[str, str]], dict[str, str]]
 
 
-@pytest.mark.parametrize(
-    ("publish", "connector"),
-    [(outbox.publish, outbox.table_connector), (outbox.emit, outbox.message_connector)],
-    ids=["table", "messages"],
-)
-def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
-    publish: Publish, connector: Connector, postgres_server: PostgresServer, database: str, tmp_path: Path
-) -> None:
-    log = LogConfig("embedded", str(tmp_path / "log"))
+@contextlib.contextmanager
+def capturing(connector: Connector, server: PostgresServer, database: str, log: LogConfig) -> Iterator[ConnectWorker]:
+    """The worker of a connector that has begun to capture the outbox."""
     config = connector(
         {
-            **postgres_server.connector_config(database),
+            **server.connector_config(database),
             "topic.prefix": "pay",
             "slot.name": f"slot_{database}",
             "exactly.once.support": "required",
         }
     )
-    with postgres_server.connect(database) as connection:
+    with server.connect(database) as connection:
         outbox.create_table(connection)
         outbox.create_publication(connection)
-        connection.execute("CREATE TABLE audit (place bigserial, key text, number int)")
     with ConnectWorker(log, {"listeners": "http://127.0.0.1:0"}) as worker:
         worker.herder.put_config("outbox", config)
         deadline = time.monotonic() + 60
-        with postgres_server.connect(database) as connection:
+        with server.connect(database) as connection:
             while not connection.execute(
                 "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", (f"slot_{database}",)
             ).fetchone():
                 assert time.monotonic() < deadline, worker.herder.status("outbox")
                 time.sleep(0.1)
+        yield worker
+
+
+both_forms = pytest.mark.parametrize(
+    ("publish", "connector"),
+    [(outbox.publish, outbox.table_connector), (outbox.emit, outbox.message_connector)],
+    ids=["table", "messages"],
+)
+
+
+@both_forms
+def test_committed_events_come_once_in_the_order_of_commits_of_their_key(
+    publish: Publish, connector: Connector, postgres_server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    log = LogConfig("embedded", str(tmp_path / "log"))
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE audit (place bigserial, key text, number int)")
+    with capturing(connector, postgres_server, database, log) as worker:
         threads = [
             threading.Thread(target=_write, args=(postgres_server, database, publish, seed)) for seed in range(3)
         ]
@@ -128,6 +156,69 @@ def _write(server: PostgresServer, database: str, publish: Publish, seed: int) -
                 connection.rollback()
             else:
                 connection.commit()
+
+
+@both_forms
+def test_of_transactions_of_sqlalchemy_the_committed_ones_are_seen(
+    publish: Publish, connector: Connector, postgres_server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    log = LogConfig("embedded", str(tmp_path / "log"))
+    engine = engine_of(postgres_server, database)
+    with capturing(connector, postgres_server, database, log), engine.connect() as connection:
+        Payment.metadata.create_all(engine)
+        for number in range(4):
+            with connection.begin() as transaction:
+                connection.execute(insert(Payment).values(id=f"c{number}", cents=number))
+                publish(connection, "payments", "a", Captured(number))
+                if not number % 2:
+                    transaction.rollback()
+        for number in range(4, 8):
+            with Session(engine) as session:
+                session.add(Payment(id=f"s{number}", cents=number))
+                publish(session, "payments", "a", Captured(number), causation_id="c")
+                (session.commit if number % 2 else session.rollback)()
+        deadline = time.monotonic() + 60
+        while len(found := read(log, "payments")) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert [json.loads(record.value or b"")["cents"] for record in found] == [1, 3, 5, 7]
+    with Session(engine) as session:
+        assert sorted(session.scalars(select(Payment.cents))) == [1, 3, 5, 7]
+    engine.dispose()
+
+
+def test_engines_of_sqlalchemy_that_commit_each_statement_are_refused(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    engine = engine_of(postgres_server, database)
+    each_by_itself = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.begin() as connection:
+        outbox.create_table(connection)
+        create_inbox(connection)
+    for opened in (each_by_itself.connect(), Session(each_by_itself)):
+        with opened as connection:
+            with pytest.raises(ConfigError, match="NO_TRANSACTION"):
+                outbox.publish(connection, "payments", "a", Captured(1))
+            with (
+                pytest.raises(ConfigError, match="NO_TRANSACTION"),
+                inbox(connection, SourceRecord("t", 0, 7, 1, b"k", b"v", ())),
+            ):
+                pass
+    engine.dispose()
+
+
+def test_a_record_counts_once_in_sessions_of_sqlalchemy(postgres_server: PostgresServer, database: str) -> None:
+    record, engine = SourceRecord("t", 0, 7, 1, b"k", b"v", ()), engine_of(postgres_server, database)
+    with engine.begin() as connection:
+        create_inbox(connection)
+    found = []
+    for end in ("rollback", "commit", "commit"):
+        with Session(engine) as session:
+            with inbox(session, record) as new:
+                found.append(new)
+            getattr(session, end)()
+    assert found == [True, True, False]
+    engine.dispose()
 
 
 @pytest.mark.parametrize("publish", [outbox.publish, outbox.emit])

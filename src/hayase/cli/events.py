@@ -203,17 +203,22 @@ def rebuild(
     typer.echo("nothing was written: --dry-run" if dry_run else f"written as epoch {migration.epoch}", err=True)
 
 
-@events.command(short_help="Run states and read models over the events up to a time, into a folder.")
+@events.command(short_help="Run states and read models over the events up to a time or an epoch, into a folder.")
 def replay(
     target: Target,
     into: Annotated[Path, typer.Option("--into", help="A folder that is empty or not there.")],
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="The last time (ISO 8601, UTC); default: all events.")
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="TIME|epoch:NUMBER",
+            help="The last time (ISO 8601, UTC), or the last epoch of the application; default: all events.",
+        ),
     ] = None,
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Run the states of aggregates and the read models of a program over the events up to a time.
+    """Run the states of aggregates and the read models of a program over the events up to a time or an epoch.
 
     The result is `replay.sqlite` in the folder: a table of each read model, and one of the states of each aggregate.
     Nothing else is written or sent, and another program may be named ("what if"). Two replays are equal byte by byte.
@@ -221,12 +226,15 @@ def replay(
     For example:
 
         hayase events replay shop.py:topology --until 2026-11-24T12:00 --into noon
+
+        hayase events replay shop.py:topology --until epoch:40 --into forty
     """
     loaded = load(target)
     settings = settings_of(loaded, read_settings(config, config_file))
     module = module_of(loaded)
-    until_ms = None if until is None else parse_time("--until", until)
-    result = run_replay(loaded.topology, read_models_of(vars(module)).values(), settings, into, until_ms=until_ms)
+    models, epoch = read_models_of(vars(module)).values(), _epoch_of(until)
+    until_ms = None if until is None or epoch is not None else parse_time("--until", until)
+    result = run_replay(loaded.topology, models, settings, into, until_ms=until_ms, until_epoch=epoch)
     rows = [{"read model": name, "rows": count} for name, count in result.rows.items()]
     for line in lines_of(rows, Output.TABLE) if rows else ():
         typer.echo(line)
@@ -260,16 +268,17 @@ def erase(
         typer.echo(f"{subject} is erased since {to_iso(result.erased_ms)}")
         if result.keys_left:
             typer.echo(f"deleted keys in the topic until it is compacted: {', '.join(result.keys_left)}")
-        typer.echo(f"done: {'yes' if result.done else 'no'}; not looked into: {'; '.join(result.held_elsewhere)}")
+        typer.echo(f"done: {'yes' if result.done else 'no'}")
+        for what, held in (("tier", result.tiers), ("not looked into", result.backups)):
+            for each in held:
+                typer.echo(f"{what}: {each}")
     if only_status and not result.done:
         raise typer.Exit(1)
 
 
 def _up_to(history: EventHistory[Any], aggregate_id: str, until: str | None) -> list[RecordedEvent[Any]]:
-    if until is not None and (epoch := until.removeprefix(_EPOCH)) != until:
-        if not epoch.isdigit():
-            raise typer.BadParameter(f"{until!r} names no epoch; give its number: epoch:40", param_hint="--until")
-        until = str(history.state(aggregate_id, epoch=int(epoch)).version)
+    if (epoch := _epoch_of(until)) is not None:
+        until = str(history.state(aggregate_id, epoch=epoch).version)
     recorded = history.history(aggregate_id)
     if until is None:
         return recorded
@@ -277,6 +286,16 @@ def _up_to(history: EventHistory[Any], aggregate_id: str, until: str | None) -> 
         return [each for each in recorded if each.version <= int(until)]
     until_ms = parse_time("--until", until)
     return [each for each in recorded if each.time_ms <= until_ms]
+
+
+def _epoch_of(until: str | None) -> int | None:
+    """The number in `epoch:40`; `None` for other texts."""
+    if until is None or not until.startswith(_EPOCH):
+        return None
+    number = until.removeprefix(_EPOCH)
+    if not (number.isascii() and number.isdigit()):
+        raise typer.BadParameter(f"{until!r} names no epoch; give its number: epoch:40", param_hint="--until")
+    return int(number)
 
 
 def _json(types: Any, value: object) -> object:

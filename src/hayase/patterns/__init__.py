@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from hayase.patterns.saga.saga import RetrySaga as RetrySaga
     from hayase.patterns.saga.saga import Saga as Saga
     from hayase.patterns.state_rows import AggregateState as AggregateState
-    from hayase.patterns.subject_keys import ErasureStatus as ErasureStatus
     from hayase.patterns.subject_keys import SubjectKeys as SubjectKeys
 
 _MODULE_OF = {
@@ -74,7 +73,7 @@ _MODULE_OF = {
     "TableChange": "read_models.rows",
     "TableSource": "read_models.sources",
     "Upsert": "read_models.rows",
-    "ErasureStatus": "subject_keys",
+    "ErasureStatus": "erasure",
     "Personal": "personal_data",
     "SubjectKeys": "subject_keys",
     "Reactions": "reactions",

@@ -17,6 +17,7 @@ from hayase.log.protocol import Log
 from hayase.patterns import cloud_events
 from hayase.patterns.commands import CommandClient
 from hayase.patterns.decider import C, S
+from hayase.patterns.erasure import ErasureStatus, tiers_of
 from hayase.patterns.event_log import KEPT_FOR_EVER, check_kept
 from hayase.patterns.event_sourced import EventSourced
 from hayase.patterns.history import EventHistory
@@ -25,7 +26,7 @@ from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_
 from hayase.patterns.relations import aggregates_of, sagas_of
 from hayase.patterns.saga.definition import check_versions
 from hayase.patterns.saga.saga import Saga
-from hayase.patterns.subject_keys import ErasureStatus, SubjectKeys
+from hayase.patterns.subject_keys import SubjectKeys
 from hayase.topology.topology import Topology
 
 _SETTINGS = {"max.records.per.epoch": 100_000}
@@ -178,13 +179,19 @@ class PatternsApp(StreamsApp):
         return self.erasure_status(subject)
 
     def erasure_status(self, subject: str) -> ErasureStatus:
-        """Whether the data of a subject is erased, and where its keys may still be."""
+        """Whether the data of a subject is erased, and where its keys, and what they encrypted, may still be."""
         found = [keys.status(subject) for keys in self._keys_or_fail()]
+        encrypted = [topic for each in self.aggregates.values() if each.keys is not None for topic in each.topics]
+        log = open_log(log_config(self.config))
+        try:
+            tiers = tiers_of(log, encrypted, "encrypted fields, which nothing reads once their keys are gone")
+        finally:
+            log.close()
         return ErasureStatus(
             subject,
             None if any(each.erased_ms is None for each in found) else max(each.erased_ms or 0 for each in found),
             tuple(left for each in found for left in each.keys_left),
-            tuple(dict.fromkeys(held for each in found for held in each.held_elsewhere)),
+            (*(tier for each in found for tier in each.tiers), *tiers),
         )
 
     def _keys(self) -> list[SubjectKeys]:

@@ -285,12 +285,10 @@ def is_sqlalchemy(connection: object) -> bool:
 
 def check_transaction(connection: object) -> None:
     """Refuse a connection that commits each statement by itself; raises ConfigError `NO_TRANSACTION`."""
+    driver: Any = connection
     if is_sqlalchemy(connection):
-        level = getattr(connection, "get_isolation_level", lambda: "")()
-        commits_each = level == "AUTOCOMMIT"
-    else:
-        commits_each = bool(getattr(connection, "autocommit", False)) and not _in_transaction(connection)
-    if commits_each:
+        driver = _connection_of(connection).connection.dbapi_connection  # whose mode SQLAlchemy sets
+    if bool(getattr(driver, "autocommit", False)) and not _in_transaction(driver):
         raise ConfigError(
             "NO_TRANSACTION",
             "the connection commits each statement by itself, so the event would be seen whatever becomes of the rest; "
@@ -306,11 +304,14 @@ def _in_transaction(connection: object) -> bool:
 def execute(connection: Connection, statement: str, values: Mapping[str, str]) -> Any:
     """Execute a statement with `:name` parameters, as the driver psycopg takes them.
 
-    A connection of SQLAlchemy passes it on to its driver; a session of SQLAlchemy has such a connection.
+    A connection of SQLAlchemy passes it on to its driver.
     """
     statement = re.sub(r":(\w+)", r"%(\1)s", statement)
     if not is_sqlalchemy(connection):
         return connection.execute(statement, dict(values))
-    given: Any = connection
-    below = given if hasattr(given, "exec_driver_sql") else given.connection()
-    return below.exec_driver_sql(statement, dict(values))
+    return _connection_of(connection).exec_driver_sql(statement, dict(values))
+
+
+def _connection_of(given: Any) -> Any:
+    """The `Connection` of SQLAlchemy that a session uses, or that was given."""
+    return given if hasattr(given, "exec_driver_sql") else given.connection()

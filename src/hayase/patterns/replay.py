@@ -1,4 +1,4 @@
-"""Replaying the log's prefix: states and read models as of a time, in a folder of their own."""
+"""Replaying the log's prefix: states and read models as of a time or an epoch, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.sources import TableSource
 from hayase.patterns.recorded_events import evolved, read_event
 from hayase.patterns.relations import aggregates_of
+from hayase.patterns.replay_end import ReplayEnd, replay_end
 from hayase.patterns.state_rows import AggregateState
 from hayase.topology.topology import Topology
 
@@ -53,9 +54,15 @@ class Replay:
 
 
 def replay(
-    topology: Topology, models: Iterable[ReadModel], config: StreamsConfig, folder: Path, *, until_ms: int | None = None
+    topology: Topology,
+    models: Iterable[ReadModel],
+    config: StreamsConfig,
+    folder: Path,
+    *,
+    until_ms: int | None = None,
+    until_epoch: int | None = None,
 ) -> Replay:
-    """Run states and read models over the events up to a time, into `replay.sqlite` of a new folder.
+    """Run states and read models over the events up to a time or an epoch, into `replay.sqlite` of a new folder.
 
     Events are taken in the order of time, topic, partition and offset, so that two replays are equal byte by byte. The
     log is only read, and nothing is sent: no command, no deadline. Read models of tables run the topology in this
@@ -64,18 +71,21 @@ def replay(
     Args:
         topology: with aggregates; need not be the program that recorded them.
         models: read models; their own databases are left alone.
-        config: settings that say where the log is.
+        config: settings that say where the log is, and, for an epoch, the checkpoint.
         folder: where the result goes; must be empty or not there.
         until_ms: the last time, by the clock that events are recorded with; default: all.
+        until_epoch: the last epoch of the application, instead of a time.
 
     Raises:
+        ConfigError, StateError: as `replay_end`.
         ConfigError: `FOLDER_NOT_EMPTY`; `EVENTS_WOULD_BE_LOST`: a topic of events does not keep them.
         ProcessingError: an event cannot be read, folded or projected; which one.
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError("FOLDER_NOT_EMPTY", f"{folder} is not empty; a replay goes into a folder of its own")
-    folder.mkdir(parents=True, exist_ok=True)
     aggregates = {each.events_topic: each for each in aggregates_of(topology).values()}
+    end = replay_end(config, aggregates, until_ms=until_ms, until_epoch=until_epoch)
+    folder.mkdir(parents=True, exist_ok=True)
     models = list(models)
     for each in aggregates.values():
         if each.keys is not None:
@@ -90,8 +100,7 @@ def replay(
             read |= _inputs(topology, aggregates)
         with _Target(folder, models, aggregates.values()) as target, _driver(topology, config, runs_tables) as driver:
             result = Replay()
-            records = _records(log, sorted(read), until_ms, result.ends)
-            for record in records:
+            for record in _records(log, sorted(read), end, result.ends):
                 result.events += 1
                 target.take(record)
                 if driver is not None:
@@ -102,6 +111,7 @@ def replay(
         log.close()
     manifest = {
         "until_ms": until_ms,
+        "until_epoch": until_epoch,
         "events": result.events,
         "states": result.states,
         "rows": result.rows,
@@ -135,22 +145,25 @@ def _drive(driver: TopologyTestDriver, record: SourceRecord) -> None:
     driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
 
 
-def _records(log: Log, topics: list[str], until_ms: int | None, ends: dict[str, int]) -> Iterator[SourceRecord]:
-    """The records of topics up to a time, in one order."""
+def _records(log: Log, topics: list[str], until: ReplayEnd, ends: dict[str, int]) -> Iterator[SourceRecord]:
+    """The records of topics up to an end, in one order."""
     infos = log.describe(topics)
     places = [TopicPartition(topic, number) for topic in topics for number in range(infos[topic].partitions)]
     starts, last = log.start_offsets(places), log.end_offsets(places)
     merged = heapq.merge(
-        *(_of_partition(log, place, starts[place], last[place], until_ms, ends) for place in places),
+        *(_of_partition(log, place, starts[place], last[place], until, ends) for place in places),
         key=lambda record: (record.timestamp_ms, record.topic, record.partition, record.offset),
     )
     yield from merged
 
 
 def _of_partition(
-    log: Log, place: TopicPartition, start: int, end: int, until_ms: int | None, ends: dict[str, int]
+    log: Log, place: TopicPartition, start: int, end: int, until: ReplayEnd, ends: dict[str, int]
 ) -> Iterator[SourceRecord]:
     name = f"{place.topic}-{place.partition}"
+    until_ms = until.time_ms
+    if place in until.offsets:
+        end, until_ms = min(end, until.offsets[place]), None
     ends[name] = end
     if start >= end:
         return

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from hayase.core.records import SourceRecord, TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
+from hayase.patterns.erasure import ErasureStatus, tiers_of
 
 _SETTINGS = {
     "cleanup.policy": "compact",
@@ -48,28 +48,6 @@ class _KeyRow(msgspec.Struct):
 class _ErasedRow(msgspec.Struct):
     subject: str
     time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureStatus:
-    """How far the erasure of a subject is.
-
-    Attributes:
-        subject: whose data.
-        erased_ms: when its keys were deleted; `None`: they were not.
-        keys_left: records of deleted keys that the topic still holds, until it is compacted, as `partition@offset`.
-        held_elsewhere: what may still hold such keys, and is not looked into.
-    """
-
-    subject: str
-    erased_ms: int | None
-    keys_left: tuple[str, ...]
-    held_elsewhere: tuple[str, ...]
-
-    @property
-    def done(self) -> bool:
-        """Whether the keys are deleted, and the topic of keys and the checkpoints have none of them."""
-        return self.erased_ms is not None and not self.keys_left
 
 
 class SubjectKeys:
@@ -259,15 +237,14 @@ class SubjectKeys:
             self.refresh()
             log = self._opened()
             left: list[str] = []
-            elsewhere = ["backups of the log that were made before the erasure"]
+            tiers: tuple[str, ...] = ()
             if log is not None and self.topic in log.describe([self.topic]):
                 left = self._left(log, subject)
                 now_ms = time.time_ns() // 1_000_000
                 if left and now_ms > max(self._ahead_ms, self._erased.get(subject, now_ms)):
                     self._end_segment(now_ms)
-                if log.topic_config(self.topic).get("remote.storage.enable") == "true":
-                    elsewhere.append(f"tiers of the topic {self.topic}: remote.storage.enable=true")
-            return ErasureStatus(subject, self._erased.get(subject), tuple(left), tuple(elsewhere))
+                tiers = tiers_of(log, [self.topic], "keys, also deleted ones")
+            return ErasureStatus(subject, self._erased.get(subject), tuple(left), tiers)
 
     def erased_subject(self, record: SourceRecord) -> str | None:
         """The subject that a record of the topic says is erased; `None`: it says something else."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.patterns.shop import order_aggregate, topology_of
-from tests.unit.query.local_app import LocalApp
+from tests.unit.query.local_app import EPOCH_MS, LocalApp
 
 from hayase.topology.topology import Topology
 
@@ -27,7 +27,7 @@ class LocalOrders:
         events: str = "order-events",
     ) -> None:
         self.app = LocalApp(folder, topology, partitions=partitions)
-        for name in sorted({*topics} - {*self.app.counts}):
+        for name in sorted({*topics} - {*self.app.counts} - {*self.app.log.describe(topics)}):
             self.app.log.create_topic(name, partitions)
         self.app.log.alter_topic_config(events, {"retention.ms": "-1"})
         self._stop = threading.Event()
@@ -37,8 +37,8 @@ class LocalOrders:
     def settings(self) -> dict[str, Any]:
         return self.app.settings
 
-    def epoch(self) -> None:
-        record = self.app.plan_epoch()
+    def epoch(self, *, after_ms: int = EPOCH_MS) -> None:
+        record = self.app.plan_epoch(after_ms=after_ms)
         for bundle in self.app.plan.bundles:
             self.app.run_bundle(bundle.id, record, [])
         self.app.mark_done(record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from hayase.log.protocol import OutputBatch
 from hayase.patterns import AggregateState, CommandOutcomeUnknownError, EventSourced, PatternsApp
 from hayase.patterns.state_rows import EventKey
 from hayase.patterns.verification import verify
+from hayase.query.checkpoint import subtopology_of_store
 from hayase.query.numbered_plans import NumberedPlan, publish_plan
 from hayase.storage.lmdb_env import close_environment
 
@@ -154,6 +156,42 @@ def test_show_prints_the_story_of_an_aggregate(orders: LocalOrders, capsys: pyte
     assert events_command(orders, "show", "order", "17", "--until", "1") == 0
     assert "Paid" not in capsys.readouterr().out
     assert events_command(orders, "show", "order", "99") == 1
+
+
+def test_an_index_that_is_lost_alone_is_rebuilt_when_the_application_goes_on(tmp_path: Path) -> None:
+    orders = LocalOrders(tmp_path)
+    with app_of(orders).commands("order") as commands:
+        commands.send_nowait("17", Place("book"))
+        orders.epoch()
+        orders.epoch()
+        orders.app.close()
+        for bundle in orders.app.plan.bundles:
+            if bundle.subtopology == subtopology_of_store(local_orders.topology, local_orders.order.index_store):
+                shutil.rmtree(orders.app.folders.logged(bundle.id, in_memory=False))
+        lost = app_of(orders).events("order")
+        assert lost.state("17").version == 1
+        with pytest.raises(StateError, match="STATE_NOT_THERE"):
+            lost.history("17")
+        again = LocalOrders(tmp_path)
+        commands.send_nowait("17", Pay(5))
+        again.epoch()
+        again.epoch()
+    assert [each.event for each in lost.history("17")] == [Placed("book"), Paid(2), Paid(3)]
+    again.app.close()
+
+
+def test_a_replay_by_command_ends_with_an_epoch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    orders = LocalOrders(tmp_path)
+    with app_of(orders).commands("order") as commands:
+        for command in (Place("book"), Pay(5)):
+            commands.send_nowait("17", command)
+            orders.epoch()
+    into = str(tmp_path / "out")
+    assert events_command(orders, "replay", "--until", "epoch:last", "--into", into) == 2
+    assert "names no epoch" in capsys.readouterr().err
+    assert events_command(orders, "replay", "--until", "epoch:0", "--into", into) == 0
+    assert "1 records, 1 states" in capsys.readouterr().err
+    orders.app.close()
 
 
 def test_show_ends_with_an_epoch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,10 +30,10 @@ from hayase.patterns import (
     SubjectKeys,
 )
 from hayase.patterns.command_reading import command_headers
+from hayase.patterns.erasure import BACKUPS, ErasureStatus
 from hayase.patterns.personal_data import personal_fields
 from hayase.patterns.read_models.verification import verify
 from hayase.patterns.recorded_events import event_headers, folded, read_event
-from hayase.patterns.subject_keys import ErasureStatus
 from hayase.testing import TopologyTestDriver
 
 NAME = "Ada Lovelace"
@@ -285,7 +285,7 @@ def test_an_erasure_is_done_when_the_topic_of_keys_is_compacted(accounts: Accoun
     _compact(accounts)
     status = accounts.keys.status("ada")
     assert status.done
-    assert status.held_elsewhere == ("backups of the log that were made before the erasure",)
+    assert (status.tiers, status.backups) == ((), (BACKUPS,))
 
 
 def _compact(accounts: Accounts) -> None:
@@ -309,6 +309,16 @@ def test_an_application_erases_and_reports(accounts: Accounts) -> None:
     assert isinstance(status, ErasureStatus)
     assert status.erased_ms is not None
     assert app.erasure_status("bob").erased_ms is None
+
+
+def test_tiers_are_named_with_what_they_hold_apart_from_backups(accounts: Accounts, tmp_path: Path) -> None:
+    tier = {"remote.storage.enable": "true", "remote.storage.url": str(tmp_path / "old")}
+    accounts.log.alter_topic_config("account-events", tier)
+    accounts.register("1", Registered("ada", NAME))
+    app = PatternsApp(accounts.aggregate, {"application.id": "accounts", "log.dir": accounts.settings.log_dir})
+    status = app.erase("ada")
+    held = f"account-events in {tmp_path / 'old'}: encrypted fields, which nothing reads once their keys are gone"
+    assert (status.tiers, status.backups) == ((held,), (BACKUPS,))
 
 
 @pytest.mark.long

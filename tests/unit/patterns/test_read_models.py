@@ -22,7 +22,16 @@ from hayase.core.records import TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
-from hayase.patterns import Delete, EventPosition, ReadModel, ReadModelBehindError, RecordedEvent, SqliteTable, Upsert
+from hayase.patterns import (
+    Delete,
+    EventPosition,
+    PatternsApp,
+    ReadModel,
+    ReadModelBehindError,
+    RecordedEvent,
+    SqliteTable,
+    Upsert,
+)
 from hayase.patterns.read_models import registry
 from hayase.patterns.read_models.runner import ReadModelRunner, ReadModelState
 from hayase.patterns.read_models.verification import verify
@@ -225,6 +234,37 @@ def test_a_locked_database_is_waited_for_and_the_status_says_so(events: Events, 
             assert "another process writes" in runner.status.reason
             database.execute("ROLLBACK")
             eventually(lambda: runner.status.state is ReadModelState.RUNNING)
+
+
+def test_the_metrics_say_how_far_a_read_model_is_behind_also_while_its_database_is_away_and_when_it_has_failed(
+    events: Events, tmp_path: Path
+) -> None:
+    app = PatternsApp(order, events.settings, read_models=[model_in(tmp_path)])
+    runner = app.read_models["orders"]
+
+    def metric(name: str) -> object:
+        (value,) = (
+            value
+            for key, value in app.metrics().items()
+            if (key.group, key.name, key.tag("read-model-id")) == ("stream-read-model-metrics", name, "orders")
+        )
+        return value
+
+    assert (metric("records-lag"), metric("state")) == (-1, "starting")
+    events.record("a", Placed("book"))
+    runner.start()
+    try:
+        eventually(lambda: (metric("records-lag"), metric("state")) == (0, "running"))
+        with contextlib.closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None, timeout=30)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            events.record("a", Paid(5), Paid(6))
+            eventually(lambda: (metric("records-lag"), metric("state")) == (2, "waiting"))
+            database.execute("ROLLBACK")
+        eventually(lambda: (metric("records-lag"), metric("state")) == (0, "running"))
+        events.record("b", Placed("poison"))
+        eventually(lambda: (metric("records-lag"), metric("state")) == (1, "failed"))
+    finally:
+        runner.close()
 
 
 def test_a_projection_that_raises_stops_the_model_with_the_event_named(events: Events, tmp_path: Path) -> None:

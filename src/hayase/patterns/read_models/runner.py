@@ -94,6 +94,7 @@ class ReadModelRunner:
         self._thread = threading.Thread(target=self._run, name=f"read-model-{model.name}", daemon=True)
         self._status = ReadModelStatus(model.name, model.version, ReadModelState.STARTING)
         self._caught_up = False
+        self._loop: TransactionalSinkLoop | None = None
 
     def start(self) -> None:
         """Start the thread."""
@@ -161,9 +162,16 @@ class ReadModelRunner:
     def _sleep(self, seconds: float) -> None:
         error = sys.exception()
         if error is not None:
-            self._set(ReadModelState.WAITING, reason=str(error))
+            self._set(ReadModelState.WAITING, lag=self._lag(), reason=str(error))
         if self._stop.wait(seconds):
             raise _Stopped
+
+    def _lag(self) -> int:
+        """How many offsets the database does not have; -1: that cannot be found out."""
+        try:
+            return -1 if self._loop is None else self._loop.waiting()
+        except LogError:
+            return -1
 
     def _fill(self) -> None:
         model = self.model
@@ -173,6 +181,7 @@ class ReadModelRunner:
         task = model.target.sink_task()
         try:
             loop = begun(model, log, self._sleep, task)
+            self._loop = loop
             try:
                 while not self._stop.is_set():
                     busy = loop.step()
@@ -180,7 +189,11 @@ class ReadModelRunner:
                     if not busy:
                         self._stop.wait(_IDLE_S)
                 loop.drain()
+            except Exception:
+                self._set(self._status.state, lag=self._lag())
+                raise
             finally:
+                self._loop = None
                 loop.close()
         finally:
             task.stop()
