@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 import msgspec
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
+from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.runtime.epochs import topology_loop
+from hayase.runtime.epochs.epoch_input import EpochInput
 from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.slot_queue import Work
 from hayase.runtime.epochs.topology_loop import TopologyLoop
@@ -70,8 +74,9 @@ class Share:
     def completed(self, *_: object) -> None: ...
 
 
-def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
-    """Run all epochs of what is in the topic."""
+@contextmanager
+def running_to_end(scene: Scene, slots: Slots, **settings: object) -> Iterator[TopologyLoop]:
+    """A loop that runs all epochs of what is in the topic."""
     watch = LogWatch(open_log(scene.log_config))
     loop = TopologyLoop(
         scene.planner(**settings),
@@ -84,9 +89,40 @@ def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
         place=lambda *_: {},
     )
     loop.start()
+    yield loop
     loop.join(30.0)
     watch.close()
     assert not loop.is_alive
+
+
+def run_to_end(scene: Scene, slots: Slots, **settings: object) -> None:
+    """Run all epochs of what is in the topic."""
+    with running_to_end(scene, slots, **settings):
+        pass
+
+
+@pytest.mark.parametrize("error", [None, LogError("BROKER_UNAVAILABLE", "no broker answers")])
+def test_a_loop_that_is_stopped_ends_though_its_run_to_the_end_waits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: LogError | None
+) -> None:
+    """Another start takes its place, and must not meet it again."""
+    scene.put(1)
+    if error is None:
+        scene.control.request_change(True)
+    else:
+        monkeypatch.setattr(EpochInput, "behind", lambda *_: raise_(error))
+    with running_to_end(scene, Slots(scene)) as loop:
+        while error is None and not scene.control.suspended():
+            time.sleep(0.01)
+        loop.stop()
+        loop.join(5.0)
+        assert not loop.is_alive
+    assert scene.control.failure() is None
+    assert not scene.control.ended()
+
+
+def raise_(error: Exception) -> NoReturn:
+    raise error
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,8 @@ class EpochPlanner:
         """How long it took to complete the epoch before and to plan the last one, without waiting for input."""
         self.held = False
         """Whether the last `next_epoch` began none because planning is suspended."""
+        self.abandoned: Callable[[], bool] = lambda: False
+        """Whether who called `next_epoch` is not to go on: set by others than the driver, it ends all waiting there."""
         self._lost = self._lost_so_far()
         self._program = Program.of(app.plan, app.term)
         self._due = PunctuationTrigger(app.topology, control, self._wall)
@@ -210,14 +212,15 @@ class EpochPlanner:
                 if error.condition != "BROKER_UNAVAILABLE":
                     raise
                 self._wait_for_brokers(after, error)
-                if not self.bounded or self._holds():
+                if not self.bounded or self.abandoned() or self._holds():
                     return after
                 continue
             if record is not None:
                 epoch = self._publish(record, self._positions(after))
                 self.planning_s = marking_s + time.monotonic() - began
                 return epoch
-            if (more or (self.bounded and self._awaits_answers)) and not self.control.stop_requested():
+            ending = self.control.stop_requested() or self.abandoned()
+            if (more or (self.bounded and self._awaits_answers)) and not ending:
                 time.sleep(IDLE_POLL_S)
                 continue
             if self.app.drains and not more:
@@ -251,7 +254,7 @@ class EpochPlanner:
         self.settle_epoch()  # before another program takes this one's place: it begins a new term
         self.control.publish_suspended()
         time.sleep(IDLE_POLL_S)
-        while self.bounded and not self.control.stop_requested():
+        while self.bounded and not self.control.stop_requested() and not self.abandoned():
             if not self.control.suspend_requested():
                 return False
             time.sleep(IDLE_POLL_S)

@@ -83,6 +83,7 @@ class TopologyLoop:
         self._watch: Watch = watch.add(planner.partitions)
         self._bounded = bounded
         self._stopped = threading.Event()
+        planner.abandoned = self._stopped.is_set
         app = planner.app
         self._application_id = app.application_id
         self._slot_of = app.slot_of_bundles()
@@ -126,10 +127,10 @@ class TopologyLoop:
             try:
                 self._run_epochs()
             except HayaseError as error:
-                control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
+                self._failed(f"hayase.core.errors.{type(error).__name__}: {error}")
             except BaseException as error:  # whatever it is, it is the end of this topology alone
                 _LOG.exception("planning failed")
-                control.publish_failure(f"{type(error).__name__}: {error}")
+                self._failed(f"{type(error).__name__}: {error}")
             else:
                 if not self._stopped.is_set():
                     control.publish_end()
@@ -137,6 +138,13 @@ class TopologyLoop:
                 self._log_watch.remove(self._watch)
                 self._pool.cancel(self._application_id)
                 control.publish_closed()
+
+    def _failed(self, error: str) -> None:
+        """Say that the topology has failed; not of a start that was stopped, since another may have its folder now."""
+        if self._stopped.is_set():
+            _LOG.info("failed after it was stopped: %s", error)
+        else:
+            self._planner.control.publish_failure(error)
 
     def _run_epochs(self) -> None:
         planner = self._planner
