@@ -1,7 +1,8 @@
-"""One copy of each application at a time, whether it runs by itself or in a shared runtime."""
+"""Applications and topologies of a shared runtime: one copy of each at a time, and what each has of its own."""
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,15 @@ def test_a_topology_that_is_removed_with_its_state_leaves_no_offsets_and_comes_b
         runtime.add_topology("a", copying("out"))
         until(lambda: [row.key for row in place.rows("out")].count("one") == 2)
         assert checkpoint.get("lineage") not in (None, first)
+
+
+def test_metrics_of_all_topologies_are_served_in_one_place_and_say_whose_they_are(place: Place) -> None:
+    with runtime_in(place, metrics_port=0) as runtime:
+        runtime.add_topology("a", copying("out"))
+        runtime.add_topology("b", copying("other"))
+        runtime.start()
+        goes_on(place, "one")
+        with urllib.request.urlopen(runtime.metrics_url, timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        for name in ("a", "b"):
+            assert any(f'topology="{name}"' in line and f"shop-{name}" in line for line in lines), lines[:20]
