@@ -11,7 +11,8 @@ import pytest
 from tests.spark.place import Place, until
 from tests.unit.app.query_in_process import QueryInProcess
 
-from hayase import Consumed, Produced, Serdes, State, StreamsApp, StreamsBuilder, StreamsRuntime, Topology
+from hayase import Consumed, Materialized, Produced, Serdes, State, StreamsApp, StreamsBuilder, StreamsRuntime, Topology
+from hayase.cli.main import run_cli
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
@@ -35,6 +36,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def copying(sink: str) -> Topology:
     builder = StreamsBuilder()
     builder.stream("in", Consumed.with_(TEXT, TEXT)).to(sink, Produced.with_(TEXT, TEXT))
+    return builder.build()
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    counts = Materialized.as_("counts").with_key_serde(TEXT)
+    builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key().count(counts)
     return builder.build()
 
 
@@ -191,3 +199,23 @@ def test_metrics_of_all_topologies_are_served_in_one_place_and_say_whose_they_ar
             lines = answer.read().decode().splitlines()
         for name in ("a", "b"):
             assert any(f'topology="{name}"' in line and f"shop-{name}" in line for line in lines), lines[:20]
+
+
+def test_commands_about_applications_know_topologies_of_a_runtime(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, state = f"log.dir={place.config.location}", f"state.dir={place.folder / 'state'}"
+    settings = ("-c", log, "-c", state)
+    program = place.folder / "program.py"
+    program.write_text("from tests.unit.app.test_two_copies import counting\n\ntopology = counting()\n")
+    with runtime_in(place) as runtime:
+        runtime.add_topology("a", counting())
+        runtime.start()
+        place.put("in", [("k", "1", 1), ("k", "2", 2)])
+        until(lambda: runtime.topology("a").progress().consumed == 2)
+        assert run_cli(("app", "status", "shop-a", *settings)) == 0
+        assert "shop-a" in capsys.readouterr().out
+        of_topology = ("-c", "application.id=shop-a", *settings)
+        assert run_cli(("state", "get", f"{program}:topology", "counts", "k", *of_topology)) == 0
+        assert capsys.readouterr().out.split()[-2:] == ["2", "1970-01-01T00:00:00.002Z"]
+    assert run_cli(("app", "status", "shop-a", *settings)) == 3
