@@ -52,6 +52,10 @@ What is different:
   `datetime`.
 * **Names.** `filterNot` is `filter_not`; where Python has the word itself there is a trailing underscore: `as_`,
   `with_`.
+* **Named topologies** (Kafka Streams' `KafkaStreamsNamedTopologyWrapper`, ksqlDB's shared runtimes) are public:
+  `StreamsRuntime` runs many topologies in one Spark query, which are added, replaced, paused and removed while the
+  others go on; an application's state moves there and back
+  ([many topologies](operations.md#many-topologies-in-one-spark-application)).
 * **Threads.** `num.stream.threads` is the number of Spark's cores that work; a program is one application, not one of
   several instances.
 * **Values** of JSON are dicts, dataclasses, `msgspec.Struct` or Pydantic models. A missing value is `None`.

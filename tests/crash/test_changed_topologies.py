@@ -11,7 +11,7 @@ from tests.crash.conftest import MakeScene
 from tests.crash.scene import Failpoint, Scene
 from tests.crash.test_kills import application_kills
 
-from hayase.core.failpoints import NAMES
+from hayase.core.failpoints import NAMES, REDO_NAMES
 from hayase.query.numbered_plans import plan_numbers
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import Epochs
@@ -55,7 +55,7 @@ def expect_redone_when_killed(scene: Scene, undisturbed: Undisturbed, tell: Tell
     scene.run_until_killed(begun)
     tell(scene, begun)
     shutil.rmtree(scene.checkpoint / "programs")
-    for name in ("after_closure", "after_attempts_ended", "after_redo_decision"):
+    for name in REDO_NAMES[:3]:
         kill = Failpoint(name, "kill_worker")  # the process of the program: Spark is not there yet
         scene.run_until_killed(kill)
         tell(scene, kill)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hayase.core.failpoints import VARIABLE
+from hayase.core.failpoints import CLEANER_NAMES, VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.embedded import blob
 from hayase.log.embedded.log import EmbeddedLog
@@ -23,21 +23,6 @@ pytestmark = pytest.mark.crash
 
 SPAWN = multiprocessing.get_context("spawn")
 NOW_MS = 10_000
-STEPS = (
-    "before_retention",
-    "inside_retention",
-    "after_retention",
-    "before_swap",
-    "inside_swap",
-    "after_swap",
-    "before_cleaned",
-    "after_cleaned",
-    "before_part",
-    "after_part",
-    "inside_move",
-    "after_move",
-    "after_delete_file",
-)
 Rows = list[tuple[int, bytes | None, bytes | None]]
 
 
@@ -104,7 +89,7 @@ def _last_of_each_key(rows: Rows) -> set[tuple[int, bytes | None, bytes | None]]
     return set({key: (offset, key, value) for offset, key, value in rows}.values())
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", CLEANER_NAMES)
 def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
     undisturbed, scene = Scene(tmp_path / "a"), Scene(tmp_path / "b")
     undisturbed.log.clean(NOW_MS)

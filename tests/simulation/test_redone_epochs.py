@@ -13,12 +13,13 @@ from tests.simulation.scheduler import Process, Stuck
 from tests.simulation.world import Violation, World, quiet_world
 
 from hayase.core.errors import ProcessingError
+from hayase.core.failpoints import REDO_NAMES
 from hayase.query.numbered_plans import plan_numbers
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.task.epoch_record import EpochRecord, Epochs, done_name, record_name
 
-STEPS = ("at after_closure", "at after_attempts_ended", "at after_redo_decision", "at after_redo_mark")
+STEPS = tuple(f"at {name}" for name in REDO_NAMES)
 """Those of a start that does an epoch again."""
 LATER_STEPS = ("at before_epoch_record", "at after_epoch_record", "at before_delta", "at after_delta", "at before_done")
 """Those of the next epoch."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hayase.runtime.driver.run import Run
     from hayase.runtime.driver.topology_runner import TopologyRunner
     from hayase.runtime.wire.app_spec import AppSpec
+    from hayase.task.plan import Plan
 
     Runner = QueryRunner | TopologyRunner | ConnectedRunner
 
@@ -100,7 +101,6 @@ class StreamsApp(StoreReading):
         self._error: HayaseError | None = None
         self._run: Run | None = None
         self._runner: Runner | None = None
-        self._first_slot = 0
         self._preceded = False
         self._connectors: ProgramConnectors | None = None
         self._lease: Lease | None = None
@@ -489,6 +489,10 @@ class StreamsApp(StoreReading):
         from hayase.runtime.driver.run import Run
 
         return Run.make(folder, spark_settings)
+
+    def _first_slot(self, plan: Plan) -> int:
+        """The slot of the first bundle: an application has the slots to itself."""
+        return 0
 
     def _new_runner(self, run: Run, shipped: AppSpec, *, bounded: bool) -> Runner:
         from hayase.runtime.driver.query_runner import QueryRunner

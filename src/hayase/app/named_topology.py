@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +16,11 @@ from hayase.topology.topology import Topology
 if TYPE_CHECKING:
     from hayase.runtime.driver.run import Run
     from hayase.runtime.driver.shared_query import SharedQuery
+    from hayase.runtime.driver.slot_loads import SlotLoads
     from hayase.runtime.driver.topology_runner import TopologyRunner
     from hayase.runtime.wire.app_spec import AppSpec
+    from hayase.runtime.wire.topology_list import InputEnds
+    from hayase.task.plan import Plan
 
 
 class NamedTopology(StreamsApp):
@@ -41,6 +43,8 @@ class NamedTopology(StreamsApp):
         super().__init__(topology, config)
         self.name = name
         self._shared: SharedQuery | None = None
+        self._loads: SlotLoads | None = None
+        self._ends: InputEnds | None = None
 
     @property
     def errors(self) -> list[FailureRecord]:
@@ -57,10 +61,14 @@ class NamedTopology(StreamsApp):
         """Whether the program that ran before goes first: it finishes an open epoch, or empties internal topics."""
         return self._preceded
 
-    def run_in(self, shared: SharedQuery) -> None:
-        """For the runtime: the query that runs it, once there is one."""
+    def run_in(self, shared: SharedQuery, loads: SlotLoads) -> None:
+        """For the runtime: the query that runs it, and the loads of its slots, once there is one."""
         self._shared = shared
-        self._first_slot = zlib.crc32(self.config.application_id.encode()) % shared.slots
+        self._loads = loads
+
+    def end_at(self, ends: InputEnds) -> None:
+        """For the runtime: a run to the end reads to these ends, and no further."""
+        self._ends = ends
 
     def _start(self, *, bounded: bool) -> None:
         if self._shared is None:
@@ -83,8 +91,12 @@ class NamedTopology(StreamsApp):
         assert self._shared is not None  # _start has looked
         return Run.within(folder, self._shared.endpoints)
 
+    def _first_slot(self, plan: Plan) -> int:
+        assert self._loads is not None  # as above
+        return self._loads.first_slot(self.config.application_id, plan)
+
     def _new_runner(self, run: Run, shipped: AppSpec, *, bounded: bool) -> TopologyRunner:
         from hayase.runtime.driver.topology_runner import TopologyRunner
 
         assert self._shared is not None
-        return TopologyRunner(run, shipped, self._blobs, self._shared, bounded=bounded)
+        return TopologyRunner(run, shipped, self._blobs, self._shared, bounded=bounded, ends=self._ends)

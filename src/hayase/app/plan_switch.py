@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -86,11 +87,7 @@ def fit_plan(
     """
     topology = dataclasses.replace(topology, kept=None)
     bundles = stored.bundles_per_subtopology if stored is not None else num_bundles
-
-    def planned(kept: Topology) -> tuple[dict[str, CompiledSubtopology], Plan]:
-        compiled = compile_subtopologies(kept, options)
-        return compiled, make_plan(kept, topics, compiled, threads=threads, bundles_per_subtopology=bundles)
-
+    planned = partial(_planned, topics=topics, options=options, threads=threads, bundles=bundles)
     compiled, plan = planned(topology)
     tasks = {name: part.partitions for name, part in plan.subtopologies.items()}
     shape = shape_of(topology, tasks)
@@ -99,8 +96,8 @@ def fit_plan(
         return FittedPlan(topology, compiled, plan, _document(plan, shape, None, 0))
     number = stored.newest + 1 if number is None else number
     matching = match(document.shape, shape)
-    renamed = {matching.ids[name]: count for name, count in tasks.items()}
-    shape = following(document.shape, shape_of(with_kept_ids(topology, matching.ids), renamed), number)
+    own = shape_of(with_kept_ids(topology, matching.ids), {matching.ids[name]: count for name, count in tasks.items()})
+    shape = following(document.shape, own, number)
     unchanged = with_deletions(shape, document.shape)
     kept = with_kept_ids(topology, matching.ids, unchanged)
     if kept is not topology:
@@ -110,25 +107,31 @@ def fit_plan(
     if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape) and not deletes:
         return FittedPlan(kept, compiled, plan, document)
     before = without_deletions(document.shape) if stored.untried else document.shape
-    shape = following(before, shape_of(with_kept_ids(topology, matching.ids), renamed), number)
-    deletes = delete_removed_stores and (deletes or _left(shape) != [])
+    shape = following(before, own, number)
     difference = compare(before, shape, matching.problems)
-    if deletes:
+    if delete_removed_stores and (deletes or _left(shape) != []):
         deleted = sorted({*_left(shape), *difference.removed_stores})
         difference = msgspec.structs.replace(difference, deleted_stores=tuple(deleted))
         shape = with_deletions(shape)
-    if deletes or unchanged != shape:
+    if unchanged != shape:
         kept = with_kept_ids(topology, matching.ids, shape)
         compiled, plan = planned(kept)
-    if topology.spark_sources or topology.spark_sinks:
-        unfit = "from_spark and to_spark have queries of their own, which are numbered behind the bundles"
-        difference = msgspec.structs.replace(difference, refused=(*difference.refused, unfit))
-    next_document = _document(plan, shape, document, number)
-    former = {*document.former_topics, *json.loads(stored.text)["topics"]} - plan.topics.keys()
-    next_document = msgspec.structs.replace(
-        next_document, former_topics=tuple(sorted(former)), plan_format=stored.plan_format, deleted_bundles=gone
-    )
-    return FittedPlan(kept, compiled, plan, next_document, difference)
+    next_document = _next_document(stored, document, plan, shape, number, gone)
+    return FittedPlan(kept, compiled, plan, next_document, _refusing_frames(topology, difference))
+
+
+def _planned(
+    topology: Topology, *, topics: Mapping[str, int], options: CompileOptions, threads: int, bundles: int | None
+) -> tuple[dict[str, CompiledSubtopology], Plan]:
+    compiled = compile_subtopologies(topology, options)
+    return compiled, make_plan(topology, topics, compiled, threads=threads, bundles_per_subtopology=bundles)
+
+
+def _refusing_frames(topology: Topology, difference: PlanDifference) -> PlanDifference:
+    if not topology.spark_sources and not topology.spark_sinks:
+        return difference
+    unfit = "from_spark and to_spark have queries of their own, which are numbered behind the bundles"
+    return msgspec.structs.replace(difference, refused=(*difference.refused, unfit))
 
 
 def open_epoch(blobs: BlobStore) -> EpochRecord | None:
@@ -326,6 +329,17 @@ def _document(plan: Plan, shape: PlanShape, before: NumberedPlan | None, number:
     for bundle in plan.bundles:
         positions.setdefault(bundle.id, max(positions.values(), default=-1) + 1)
     return NumberedPlan(number, shape, json.loads(plan.to_json()) if number else {}, plan_positions=positions)
+
+
+def _next_document(
+    stored: StoredPlan, before: NumberedPlan, plan: Plan, shape: PlanShape, number: int, gone: tuple[str, ...]
+) -> NumberedPlan:
+    """What is published of a plan that takes the place of another one."""
+    former = {*before.former_topics, *json.loads(stored.text)["topics"]} - plan.topics.keys()
+    return msgspec.structs.replace(
+        _document(plan, shape, before, number),
+        former_topics=tuple(sorted(former)), plan_format=stored.plan_format, deleted_bundles=gone,
+    )  # fmt: skip
 
 
 def _check_drained(

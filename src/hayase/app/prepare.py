@@ -63,7 +63,7 @@ class _Run:
 
     endpoints: RunEndpoints
     slots: int
-    first_slot: int
+    first_slot: Callable[[Plan], int]
     cluster: bool
     span_max_ms: int
 
@@ -93,7 +93,7 @@ def prepare(
     blobs: BlobStore,
     endpoints: RunEndpoints,
     spark_settings: Mapping[str, str],
-    first_slot: int = 0,
+    first_slot: Callable[[Plan], int] = lambda plan: 0,
     first_start: Callable[[], None] = lambda: None,
     *,
     delete_removed_stores: bool = False,
@@ -114,7 +114,7 @@ def prepare(
         blobs: the checkpoint.
         endpoints: of this run.
         spark_settings: see `hayase.runtime.driver.session.settings_of_session`.
-        first_slot: see AppSpec.
+        first_slot: that of a plan, see AppSpec.
         first_start: called where the application has never started on its checkpoint, before that is noted there.
         delete_removed_stores: see `fit_plan`.
         on_change: called with what differs where another plan takes the place of the one in use.
@@ -139,30 +139,19 @@ def prepare(
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
         _settle_earlier_runs(blobs, started=stored is not None)
         sources = _sources_of(given, config, log, stored, first_start)
-        topics, options = sources.partitions, sources.options
-        fitted = fit_plan(
-            stored, sources.topology, topics, options, threads=run.slots, num_bundles=config.num_bundles,
-            delete_removed_stores=delete_removed_stores,
-        )  # fmt: skip
-        # One that cannot run must not fix the plan of one that will.
-        if stored is None or fitted.difference is not None:
-            check_picklable(_to_send(sources.topology))
+        fitted = _fitted(stored, sources, run, config, delete_removed_stores=delete_removed_stores)
         _settle_open_epoch(blobs, log, stored, fitted, config, unfinished)
         former = _former_program(blobs, log, fitted, config.application_id)
         if former is not None:
             return _handing_over(former, run, config, blobs, log)
         fitted = settle_plan(
-            blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names,
-            delete_removed_stores=delete_removed_stores,
+            blobs, log, config.application_id, stored, fitted, sources.partitions, sources.options,
+            new_names=new_names, delete_removed_stores=delete_removed_stores,
         )  # fmt: skip
         if fitted.difference is not None:
             on_change(fitted.difference)
-        topology, plan = fitted.topology, fitted.plan
-        new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
-        check_store_schemas(blobs, topology, new_stores)
-        check_edge_schemas(blobs, log, topology, plan, fitted.compiled, config.application_id)
-        checkpoint_id, noted = _check_log(config, blobs, log, topology, plan, fitted.document.plan_positions)
-        _record_positions(blobs, log, [sources.infos[name] for name in plan.topics], sources.resets)
+        checkpoint_id, noted = _check_schemas_and_log(config, blobs, log, fitted)
+        _record_positions(blobs, log, [sources.infos[name] for name in fitted.plan.topics], sources.resets)
         ensure_topics_of_failures(config, log)
     finally:
         log.close()
@@ -171,7 +160,9 @@ def prepare(
     return _app_spec(config, run, sources, fitted, checkpoint_id, _begin(config, blobs, checkpoint_id, noted))
 
 
-def _run_of(config: StreamsConfig, endpoints: RunEndpoints, spark_settings: Mapping[str, str], first_slot: int) -> _Run:
+def _run_of(
+    config: StreamsConfig, endpoints: RunEndpoints, spark_settings: Mapping[str, str], first_slot: Callable[[Plan], int]
+) -> _Run:
     return _Run(
         endpoints=endpoints,
         slots=config.num_stream_threads or default_slots(spark_settings),
@@ -196,6 +187,19 @@ def _sources_of(
     if stored is not None:
         stored.check_partitions(partitions)
     return _Sources(topology, infos, partitions, resets, compile_options(config, compacted))
+
+
+def _fitted(
+    stored: StoredPlan | None, sources: _Sources, run: _Run, config: StreamsConfig, *, delete_removed_stores: bool
+) -> FittedPlan:
+    """The plan of the topology, which can be sent: one that cannot run must not fix the plan of one that will."""
+    fitted = fit_plan(
+        stored, sources.topology, sources.partitions, sources.options, threads=run.slots,
+        num_bundles=config.num_bundles, delete_removed_stores=delete_removed_stores,
+    )  # fmt: skip
+    if stored is None or fitted.difference is not None:
+        check_picklable(_to_send(sources.topology))
+    return fitted
 
 
 def _to_send(topology: Topology) -> Topology:
@@ -223,7 +227,7 @@ def _app_spec(
         exactly_once=config.exactly_once,
         spark_serdes={sink.topic: written_serdes(fitted.compiled, sink.topic) for sink in topology.spark_sinks},
         slots=run.slots,
-        first_slot=run.first_slot,
+        first_slot=run.first_slot(fitted.plan),
         plan_number=document.number,
         plan_positions=document.plan_positions,
         former_topics=frozenset(document.former_topics),
@@ -296,6 +300,14 @@ def _check_stores_can_move(topology: Topology) -> None:
             f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between "
             "its machines, and only what is in the changelog comes along. Leave out with_logging_disabled",
         )
+
+
+def _check_schemas_and_log(config: StreamsConfig, blobs: BlobStore, log: Log, fitted: FittedPlan) -> tuple[str, Claim]:
+    """Whether stores and internal topics can be read on, and as `_check_log`."""
+    new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
+    check_store_schemas(blobs, fitted.topology, new_stores)
+    check_edge_schemas(blobs, log, fitted.topology, fitted.plan, fitted.compiled, config.application_id)
+    return _check_log(config, blobs, log, fitted.topology, fitted.plan, fitted.document.plan_positions)
 
 
 def _check_log(
@@ -376,7 +388,7 @@ def _handing_over(former: AppSpec, run: _Run, config: StreamsConfig, blobs: Blob
         former,
         endpoints=run.endpoints,
         slots=run.slots,
-        first_slot=run.first_slot,
+        first_slot=run.first_slot(former.plan),
         cluster=run.cluster,
         span_max_ms=run.span_max_ms,
         term=_begin(config, blobs, checkpoint_id, noted),

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.input_ends import ends_now
 from hayase.app.main_guard import check_not_loading
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
@@ -29,7 +30,7 @@ from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.log.config import log_config
-from hayase.log.open import open_log
+from hayase.log.open import open_log, open_log_of_user
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from hayase.app.metrics_server import MetricsServer
     from hayase.runtime.driver.lease import Lease
     from hayase.runtime.driver.shared_query import SharedQuery
+    from hayase.runtime.driver.slot_loads import SlotLoads
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -100,6 +102,7 @@ class StreamsRuntime:
         self._membership: Membership | None = None
         self._lease: Lease | None = None
         self._shared: SharedQuery | None = None
+        self._loads: SlotLoads | None = None
         self._metrics: MetricsServer | None = None
         self._service: RuntimeService | None = None
         self._watcher: threading.Thread | None = None
@@ -186,6 +189,7 @@ class StreamsRuntime:
             except HayaseError:
                 with self._lock:
                     del self._programs[name], self._topologies[name]
+                    self._forget_load(app)
                 raise
             self._publish()
         return app
@@ -212,6 +216,7 @@ class StreamsRuntime:
             if self._topologies.get(name) is app:
                 del self._topologies[name], self._programs[name]
                 self._paused.discard(name)
+                self._forget_load(app)
         self._publish()
         if delete_state:
             log = open_log(log_config(app.config))
@@ -335,9 +340,10 @@ class StreamsRuntime:
     def run_to_end(
         self, timeout: timedelta | None = None, *, after: Mapping[str, Collection[str]] | None = None
     ) -> dict[str, ProgressReport]:
-        """Process what is in the source topics of every topology now, then stop.
+        """Process what is in the source topics of every topology at the call, then stop.
 
-        What one topology writes meanwhile, another one reads only if it comes after it.
+        What one topology writes meanwhile, another one reads only if it comes after it: then it reads what is there
+        when it starts.
 
         Args:
             timeout: how long it may take.
@@ -456,7 +462,7 @@ class StreamsRuntime:
             form, level = self.config.log_format, self.config.log_level or "INFO"
             configure_logging(form=form, level=level, secrets=self.config.secrets)
         try:
-            self._open()
+            self._open(bounded=bounded, later=later)
         except BaseException as error:
             known = error if isinstance(error, HayaseError) else None
             self._end(known, timedelta(0))
@@ -477,13 +483,14 @@ class StreamsRuntime:
                 return
         self._end(None, _STOP_AT_START)
 
-    def _open(self) -> None:
+    def _open(self, *, bounded: bool, later: Collection[str]) -> None:
         """Take the lease, read the membership, start Spark."""
         from hayase.app.folders import settle_runtime_folders
         from hayase.app.metrics_server import MetricsServer
         from hayase.runtime.driver.lease import lease_for
         from hayase.runtime.driver.session import default_slots, settings_of_session
         from hayase.runtime.driver.shared_query import SharedQuery
+        from hayase.runtime.driver.slot_loads import SlotLoads
 
         own = self._own
         settle_runtime_folders(own, self._blobs)
@@ -494,6 +501,8 @@ class StreamsRuntime:
         self._membership = Membership(self._blobs)
         self._membership.forget_programs()
         self._recall(self._membership)
+        if bounded:
+            self._end_now([app for name, app in self._topologies.items() if name not in later])
         known = settings_of_session(own.spark_properties)
         if own.metrics_port is not None:
             self._metrics = MetricsServer(
@@ -513,6 +522,7 @@ class StreamsRuntime:
             patience_ms=own.task_timeout_ms,
             delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
         )
+        self._loads = SlotLoads(self._shared.slots)
         self._shared.start()
         self._service = RuntimeService(self, self._shared.folder, self._membership.program)
 
@@ -527,6 +537,18 @@ class StreamsRuntime:
                 adopted = None if member.application_id == default else member.application_id
                 program = _Program(topology, settings, adopted, None, None)
                 self._programs[name], self._topologies[name] = program, self._make(name, program)
+
+    def _end_now(self, apps: Collection[NamedTopology]) -> None:
+        """Let a run to the end read what these topologies have to read now: none reads what others write meanwhile."""
+        if not apps:
+            return
+        log = open_log_of_user(log_config(self._own))
+        try:
+            ends = ends_now(log, [app.topology for app in apps])
+        finally:
+            log.close()
+        for app in apps:
+            app.end_at(ends)
 
     def _make(self, name: str, program: _Program) -> NamedTopology:
         config = topology_config(self._given, name, program.settings, program.application_id)
@@ -556,15 +578,19 @@ class StreamsRuntime:
             )
 
     def _start_topology(self, name: str, *, bounded: bool = False) -> None:
-        app, shared = self.topology(name), self._shared
-        assert shared is not None
-        app.run_in(shared)
+        app, shared, loads = self.topology(name), self._shared, self._loads
+        assert shared is not None and loads is not None
+        app.run_in(shared, loads)
         if name in self._paused:
             app.pause()
         if bounded:
             app.start_to_end()
         else:
             app.start()
+
+    def _forget_load(self, app: NamedTopology) -> None:
+        if self._loads is not None:
+            self._loads.remove(app.config.application_id)
 
     def _start_replacing(self, name: str, timeout: timedelta) -> NamedTopology:
         """Start a topology in the place of another one, and wait until that one has done what is left to it."""

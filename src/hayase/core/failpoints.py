@@ -5,12 +5,11 @@ Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It h
     {"name": "after_delta", "bundle": "1-0", "epoch": 3, "action": "kill_worker", "token": "/path/of/a/file"}
 
 `bundle` and `epoch` may be left out (any); `after_rows` is of a slot, and the failpoints of the planner
-(`…_epoch_record`, `…_done`) are of the application, so they have no bundle; those of
-snapshots are of no epoch. Followers have one of their own,
-`follower_between_bundles`, behind each bundle that they take to an epoch. The entry fires in the first process that
-manages to create the file `token`, which then holds its process id. Actions: `kill_worker` (SIGKILL to this process),
-`kill_app` (SIGKILL to the processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep
-`seconds`, or less: until the file `until` exists), `raise` (an error as user code would raise).
+(`…_epoch_record`, `…_done`) are of the application, so they have no bundle; those of snapshots are of no epoch. The
+entry fires in the first process that manages to create the file `token`, which then holds its process id. Actions:
+`kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the processes listed, one pid a line, in the file
+`pids`, then to this one), `pause` (sleep `seconds`, or less: until the file `until` exists), `raise` (an error as user
+code would raise).
 
 A simulation that runs many processes in one sets `listener` instead.
 """
@@ -65,14 +64,35 @@ RARE_NAMES = (
     "after_migration",
     "between_migrations",
     "before_migration_cleared",
+    "before_write",
+    "before_bundle_deletion",
+    "after_bundle_deletion",
+    "follower_between_bundles",
 )
 """Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without
 changelog (they are written, the state is not yet), of snapshots, of deleting completed records from internal topics,
-and of migrations (a delta is beside the changelog; before and after the commit; a delta is in the changelog; all is
-done but to clear up)."""
-REDO_NAMES = ("after_closure", "after_attempts_ended", "after_redo_decision", "after_redo_mark", "before_write")
-"""Those of a start that does an open epoch again, in the application's process; and of bundles without a delta, which
-have looked whether their epoch is closed, and are about to write."""
+of migrations (a delta is beside the changelog; before and after the commit; a delta is in the changelog; all is
+done but to clear up), of bundles without a delta (they have looked whether their epoch is closed, and are about to
+write), of the deletion of bundles that are gone, and of followers (behind each bundle that they take to an epoch)."""
+REDO_NAMES = ("after_closure", "after_attempts_ended", "after_redo_decision", "after_redo_mark")
+"""Those of a start that does an open epoch again, in that order, in the application's process."""
+CLEANER_NAMES = (
+    "before_retention",
+    "inside_retention",
+    "after_retention",
+    "before_swap",
+    "inside_swap",
+    "after_swap",
+    "before_cleaned",
+    "after_cleaned",
+    "before_part",
+    "after_part",
+    "inside_move",
+    "after_move",
+    "after_delete_file",
+)
+"""Those of the cleaner of an embedded log, in its own process or the one that opened the log: deleting what is older
+than a topic keeps, compaction, and moving segments to a remote store."""
 
 SERVER_NAMES = (
     "after_command",

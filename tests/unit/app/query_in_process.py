@@ -17,7 +17,7 @@ from hayase.runtime.epochs.slot_jobs import SlotOrder
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.shared_options import SharedOptions
-from hayase.runtime.wire.topology_list import TopologyStarts
+from hayase.runtime.wire.topology_list import InputEnds, TopologyStarts
 from hayase.runtime.worker.slot_client import SlotWorker, work_off
 
 _POLL_S = 0.02
@@ -55,9 +55,11 @@ class QueryInProcess:
         self._workers = [SlotWorker(self._options) for _ in range(self.slots)]
         self._thread.start()
 
-    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+    def list_topology(
+        self, application_id: str, options: Mapping[str, str], *, bounded: bool, ends: InputEnds | None = None
+    ) -> int:
         """As `SharedQuery.list_topology`."""
-        return self._listed.add(application_id, options, bounded=bounded)
+        return self._listed.add(application_id, options, bounded=bounded, ends=ends)
 
     def unlist_topology(self, application_id: str) -> None:
         """As `SharedQuery.unlist_topology`."""

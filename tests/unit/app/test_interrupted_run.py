@@ -120,7 +120,7 @@ class StartedRuntime(StreamsRuntime):
 
     opened = 0
 
-    def _open(self) -> None:
+    def _open(self, **_: object) -> None:
         self.opened += 1
         self.starting.set()
         self.may_open.wait(20)
@@ -158,7 +158,7 @@ def test_close_of_a_runtime_that_starts_only_asks(runtime: StartedRuntime) -> No
 
 
 def test_a_start_that_fails_is_raised_by_run(runtime: StartedRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise MissingRequirementError("NO_JAVA", "there is no java")
 
     monkeypatch.setattr(runtime, "_open", fail)

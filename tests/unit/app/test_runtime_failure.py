@@ -27,8 +27,8 @@ class FailingQuery(QueryInProcess):
         super().__init__(*arguments, **named)
         self._has_one = threading.Event()
 
-    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
-        number = super().list_topology(application_id, options, bounded=bounded)
+    def list_topology(self, application_id: str, options: Mapping[str, str], **how: Any) -> int:
+        number = super().list_topology(application_id, options, **how)
         self._has_one.set()
         return number
 

@@ -124,6 +124,14 @@ def test_the_runtimes_own_application_id_is_not_for_a_topology(tmp_path: Path) -
     assert raised.value.condition == "TOPOLOGY_EXISTS"
 
 
+def test_a_topology_with_a_frame_of_spark_at_an_end_is_refused(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).to_spark("rows", print)
+    with pytest.raises(ConfigError, match="run it as a StreamsApp of its own") as raised:
+        StreamsRuntime(settings(tmp_path)).add_topology("a", builder)
+    assert raised.value.condition == "NOT_IN_SHARED_RUNTIME"
+
+
 def test_an_order_of_topologies_names_those_that_there_are(tmp_path: Path) -> None:
     runtime = StreamsRuntime(settings(tmp_path))
     runtime.add_topology("a", copy())

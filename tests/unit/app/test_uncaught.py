@@ -44,6 +44,14 @@ def test_replacements_come_later_and_later_and_not_for_ever() -> None:
     assert recovery.failed == REPLACEMENTS_MAX + 1
 
 
+def test_the_last_ten_errors_are_kept_with_their_times() -> None:
+    recovery = Recovery(replace, 300, wall_clock=Hands())
+    errors = [ProcessingError("PROCESSING_FAILED", f"failure {number}") for number in range(13)]
+    for number, error in enumerate(errors):
+        recovery.delay_s(error, number)
+    assert [(kept.timestamp_ms, kept.error) for kept in recovery.errors] == [(0, error) for error in errors[3:]]
+
+
 def test_an_epoch_that_came_through_begins_a_new_row() -> None:
     recovery = Recovery(replace, 300)
     assert [recovery.delay_s(POISON, epochs) for epochs in range(REPLACEMENTS_MAX * 2)] == [0.5] * REPLACEMENTS_MAX * 2

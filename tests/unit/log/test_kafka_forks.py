@@ -28,6 +28,7 @@ def _status_of_child(action: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opened", [open_admin, open_consumer, open_producer])
 def test_a_child_does_not_free_a_client_that_its_parent_left_to_the_collector(
     opened: Callable[[LogConfig], object],

@@ -237,6 +237,17 @@ def test_a_frozen_planner_reads_to_the_ends_of_that_moment_in_bounded_epochs(sce
     assert covered == 25
 
 
+@pytest.mark.parametrize(("known", "ends"), [({"in": [2]}, {0: 2, 1: 0}), ({"in": [99, 1]}, None)])
+def test_ends_of_an_earlier_moment_count_where_they_are_given_and_what_was_not_there_then_was_empty(
+    scene: Scene, known: dict[str, list[int]], ends: dict[int, int] | None
+) -> None:
+    scene.put(*range(8))
+    planner = scene.planner()
+    planner.freeze(known)
+    read = planner.record(planner.next_epoch(-1)).ranges["in"]
+    assert {p: end for p, (_, end) in read.items()} == (ends or {0: scene.ends()[0], 1: 1})
+
+
 def test_the_status_tells_what_lies_beyond_the_epoch(scene: Scene) -> None:
     scene.put(*range(25))
     planner = scene.planner()

@@ -20,6 +20,8 @@ from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.slot_messages import JoinAsSpare, OfferSpares, StartSpare
 from hayase.runtime.wire.span_protocol import SpanListener
 
+pytestmark = pytest.mark.long
+
 DAEMON = """
 import sys, time
 from hayase.runtime.wire.shared_options import SharedOptions

@@ -90,6 +90,7 @@ def test_a_function_that_hung_is_called_again_later() -> None:
     calls.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", ["import os\nos._exit(3)", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_function_that_ends_its_process_fails_alone(calls: PythonCalls, body: str) -> None:
     with pytest.raises(FunctionError, match="has ended its process"):

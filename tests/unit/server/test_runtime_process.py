@@ -26,6 +26,8 @@ from hayase.server.server import open_server
 from hayase.server.settings import ServerSettings
 from hayase.topology.topology import Topology
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 TIMEOUT = timedelta(seconds=5)
 

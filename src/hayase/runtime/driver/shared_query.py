@@ -28,7 +28,7 @@ from hayase.runtime.wire.failure import query_failure, spark_gone, start_failure
 from hayase.runtime.wire.folder_watch import FolderWatch
 from hayase.runtime.wire.log_relay import LogRelay
 from hayase.runtime.wire.shared_options import SHARED, SharedOptions
-from hayase.runtime.wire.topology_list import TopologyStarts
+from hayase.runtime.wire.topology_list import InputEnds, TopologyStarts
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -123,9 +123,11 @@ class SharedQuery:
         self._open()
         self._thread.start()
 
-    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+    def list_topology(
+        self, application_id: str, options: Mapping[str, str], *, bounded: bool, ends: InputEnds | None = None
+    ) -> int:
         """Have a topology run from now on; in place of what runs under that id. Returns the number of this start."""
-        return self._listed.add(application_id, options, bounded=bounded)
+        return self._listed.add(application_id, options, bounded=bounded, ends=ends)
 
     def unlist_topology(self, application_id: str) -> None:
         """Stop a topology: at once, an epoch that is open is finished by its next start."""

@@ -11,6 +11,7 @@ from hayase.runtime.driver.run import Run
 from hayase.runtime.driver.shared_query import SharedQuery
 from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs
 from hayase.runtime.wire.failure import find_error
+from hayase.runtime.wire.topology_list import InputEnds
 from hayase.storage.blobs import BlobStore
 
 _POLL_S = 0.01
@@ -28,16 +29,26 @@ class TopologyRunner:
         app: the topology and its settings.
         blobs: its checkpoint.
         shared: the query.
-        bounded: to the ends of the input as they are now.
+        bounded: to the ends of the input.
+        ends: these ends; `None`: as they are when its loop starts.
 
     Attributes:
         run: the run.
     """
 
-    def __init__(self, run: Run, app: AppSpec, blobs: BlobStore, shared: SharedQuery, *, bounded: bool) -> None:
+    def __init__(
+        self,
+        run: Run,
+        app: AppSpec,
+        blobs: BlobStore,
+        shared: SharedQuery,
+        *,
+        bounded: bool,
+        ends: InputEnds | None = None,
+    ) -> None:
         self.run = run
         self._shared = shared
-        self._bounded = bounded
+        self._bounded, self._ends = bounded, ends
         self._app = app
         self._options = {
             "checkpoint": app.checkpoint,
@@ -61,7 +72,9 @@ class TopologyRunner:
     def start(self) -> None:
         """Have it run from now on."""
         self.run.control.forget_planner()
-        self._started = self._shared.list_topology(self._app.application_id, self._options, bounded=self._bounded)
+        self._started = self._shared.list_topology(
+            self._app.application_id, self._options, bounded=self._bounded, ends=self._ends
+        )
         self._listed = True
         self._shared.folders.add(self._folder, self._changed.set)
 

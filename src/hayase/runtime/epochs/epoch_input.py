@@ -15,6 +15,7 @@ from hayase.runtime.epochs.source_log import SourceLog
 from hayase.runtime.epochs.start_offsets import Offsets, StartOffsets
 from hayase.runtime.epochs.task_idling import TaskIdling, task_inputs
 from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.topology_list import InputEnds
 from hayase.storage.blobs import BlobStore
 from hayase.task.epoch_record import EpochRecord
 
@@ -91,10 +92,18 @@ class EpochInput:
         """Whether it is read to the ends that `freeze` found, and no further."""
         return self._frozen is not None
 
-    def freeze(self) -> None:
-        """Read to the ends as they are now, and no further; internal topics to their end."""
+    def freeze(self, known: InputEnds | None = None) -> None:
+        """Read to the ends as they are now, and no further; internal topics to their end.
+
+        Args:
+            known: ends of an earlier moment, which count instead; what is not in them was not there then.
+        """
         internal = set(self.internal)
-        self._frozen = self._log.end_offsets([p for p in self.partitions if p not in internal])
+        ends = self._log.end_offsets([p for p in self.partitions if p not in internal])
+        if known is not None:
+            before = {TopicPartition(t, number): end for t, found in known.items() for number, end in enumerate(found)}
+            ends = {p: min(end, before.get(p, 0)) for p, end in ends.items()}
+        self._frozen = ends
 
     def unfinished(self) -> bool:
         """Whether more is about to be seen in internal topics.

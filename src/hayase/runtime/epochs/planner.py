@@ -30,6 +30,7 @@ from hayase.runtime.epochs.wall_clock import PunctuationTrigger, WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
 from hayase.runtime.wire.patient import patience_of
 from hayase.runtime.wire.planner_control import LostOffsets, PlannerControl, PlannerStatus
+from hayase.runtime.wire.topology_list import InputEnds
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
@@ -145,9 +146,9 @@ class EpochPlanner:
         """The last epoch that every bundle has completed; -1 before the first."""
         return self._completion.last_done
 
-    def freeze(self) -> None:
-        """Read to the ends as they are now, and no further; internal topics to their end."""
-        self._input.freeze()
+    def freeze(self, known: InputEnds | None = None) -> None:
+        """Read to the ends as they are now, or were; see `EpochInput.freeze`."""
+        self._input.freeze(known)
 
     def record(self, epoch: int) -> EpochRecord:
         """The record of an epoch.

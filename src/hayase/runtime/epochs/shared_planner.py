@@ -196,7 +196,7 @@ class SharedPlanner:
             if wanted:
                 loop = TopologyLoop(
                     planner, entry.options, self.pool, watch, self._row_files,
-                    bounded=entry.bounded, places=places, place=self._place_again,
+                    bounded=entry.bounded, ends=entry.ends, places=places, place=self._place_again,
                 )  # fmt: skip
                 self._loops[application_id] = entry, loop
                 loop.start()

@@ -23,6 +23,7 @@ from hayase.runtime.wire.failure import find_error, reason_of
 from hayase.runtime.wire.row_files import RowFiles
 from hayase.runtime.wire.slot_messages import TopologyRequest, TopologyResult
 from hayase.runtime.wire.span_protocol import EpochReport, RowFile
+from hayase.runtime.wire.topology_list import InputEnds
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 
@@ -57,7 +58,8 @@ class TopologyLoop:
         pool: the slots.
         watch: tells when its input has moved.
         row_files: rows of this runtime that are too many for a message.
-        bounded: to the ends of the input as they are now.
+        bounded: to the ends of the input.
+        ends: these ends; `None`: as they are when it begins.
         places: of the bundles that slots publish with their own producers.
         place: gives bundles of a topology in some slots an id to themselves, and those in others the slots' ids;
             returns their places.
@@ -72,6 +74,7 @@ class TopologyLoop:
         row_files: RowFiles,
         *,
         bounded: bool,
+        ends: InputEnds | None = None,
         places: Mapping[str, Place],
         place: Callable[[str, frozenset[int]], Mapping[str, Place]],
     ) -> None:
@@ -81,7 +84,7 @@ class TopologyLoop:
         self._log_watch = watch
         self._row_files = row_files
         self._watch: Watch = watch.add(planner.partitions)
-        self._bounded = bounded
+        self._bounded, self._ends = bounded, ends
         self._stopped = threading.Event()
         planner.abandoned = self._stopped.is_set
         app = planner.app
@@ -149,7 +152,7 @@ class TopologyLoop:
     def _run_epochs(self) -> None:
         planner = self._planner
         if self._bounded:
-            planner.freeze()
+            planner.freeze(self._ends)
         after = planner.last_done()
         while not self._stopped.is_set():
             with planner.control.reporting() as report:

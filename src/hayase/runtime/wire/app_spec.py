@@ -145,15 +145,8 @@ class AppSpec:
         return (*client_secrets(self.log.options), *given)
 
     def slot_of_bundles(self) -> dict[str, int]:
-        """Which slot runs a bundle: those of a level are assigned in turn."""
-        levels: dict[int, list[str]] = {}
-        for bundle in self.plan.bundles:
-            levels.setdefault(bundle.level, []).append(bundle.id)
-        return {
-            bundle: (self.first_slot + number) % self.slots
-            for bundles_of_level in levels.values()
-            for number, bundle in enumerate(bundles_of_level)
-        }
+        """Which slot runs a bundle."""
+        return slot_of_bundles(self.plan, self.first_slot, self.slots)
 
     def to_bytes(self) -> bytes:
         """Pickled, with the user's functions and classes.
@@ -176,6 +169,18 @@ class AppSpec:
         digest = _digest(data)
         blobs.put_if_absent(program_name(digest), data)
         return digest
+
+
+def slot_of_bundles(plan: Plan, first_slot: int, slots: int) -> dict[str, int]:
+    """Which of so many slots runs a bundle: those of a level are assigned in turn."""
+    levels: dict[int, list[str]] = {}
+    for bundle in plan.bundles:
+        levels.setdefault(bundle.level, []).append(bundle.id)
+    return {
+        bundle: (first_slot + number) % slots
+        for bundles_of_level in levels.values()
+        for number, bundle in enumerate(bundles_of_level)
+    }
 
 
 def check_picklable(topology: Topology) -> None:

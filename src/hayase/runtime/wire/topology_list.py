@@ -15,6 +15,9 @@ from hayase.storage.disk_full import naming_full_disk
 _FILE = "topologies"
 _WHAT = "The list of a runtime's topologies"
 
+InputEnds = dict[str, list[int]]
+"""Where the input ends: topic → offset of each of its partitions."""
+
 
 class ListedTopology(msgspec.Struct, frozen=True):
     """One topology that is to run.
@@ -22,12 +25,14 @@ class ListedTopology(msgspec.Struct, frozen=True):
     Attributes:
         options: by which planner and slots find its program, checkpoint and control folder.
         start: number of the start: a topology that is started again has another one.
-        bounded: to the ends of its input as they are when it starts.
+        bounded: to the ends of its input.
+        ends: these ends, topic → partition by partition; `None`: as they are when it starts.
     """
 
     options: dict[str, str]
     start: int
     bounded: bool
+    ends: InputEnds | None = None
 
 
 class TopologyList:
@@ -75,11 +80,13 @@ class TopologyStarts:
         self._topologies: dict[str, ListedTopology] = {}
         self._starts = 0
 
-    def add(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
-        """Have a topology run, in place of what runs under that id. Returns the number of this start."""
+    def add(
+        self, application_id: str, options: Mapping[str, str], *, bounded: bool, ends: InputEnds | None = None
+    ) -> int:
+        """Have a topology run, in place of what runs under that id; see ListedTopology. Returns this start's number."""
         with self._lock:
             self._starts += 1
-            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
+            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded, ends)
             self._list.write(self._topologies)
             return self._starts
 
