@@ -21,6 +21,8 @@ from hayase.sql.grammar.parser import parse_script
 from hayase.testing.topics import RawRecord
 
 _QUIET_S = 0.5
+_PULL_S = 30.0
+"""A pull query ends by itself, but its first row may wait for a process that starts."""
 """A query that has given nothing for so long, with all input there, gives nothing more."""
 _STARTS_WITH = "|starts_with"
 
@@ -79,7 +81,7 @@ async def _rows(session: RestSession, text: str, records: Collection[RawRecord])
         if answer.status != 200:
             raise RefusedError(answer.status, await answer.json())
         session.produce(records)
-        rows = await read_rows(answer, _QUIET_S)
+        rows = await read_rows(answer, _QUIET_S if "EMIT" in text.upper() else _PULL_S)
     for row in rows:
         if "errorMessage" in row:
             raise RefusedError(200, row["errorMessage"])

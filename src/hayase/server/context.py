@@ -10,7 +10,9 @@ from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.pool import ChildPool
 from hayase.server.children.python_calls import PythonCalls
+from hayase.server.children.row_calls import RowCalls
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.connectors.embedded import EmbeddedConnect
 from hayase.server.connectors.protocol import ConnectService
@@ -46,6 +48,8 @@ class ServerContext:
         inserts: records that statements and requests write.
         connect: connectors, here or of a worker elsewhere.
         python_calls: calls of functions whose Python stands in a statement.
+        adhoc_children: processes that compute ad-hoc SQL.
+        row_calls: computes expressions that may take long or much memory.
         push_queries: those that run.
         pull_limits: how many pull queries there may be.
         times: how long pull queries take, and rows of push queries wait.
@@ -66,6 +70,8 @@ class ServerContext:
     inserts: RecordInserts
     connect: ConnectService
     python_calls: PythonCalls
+    row_calls: RowCalls
+    adhoc_children: ChildPool
     push_queries: PushQueries
     pull_limits: PullLimits
     times: QueryTimes
@@ -104,6 +110,8 @@ class ServerContext:
         self.commands.close()
         self.inserts.close()
         self.python_calls.close()
+        self.row_calls.close()
+        self.adhoc_children.close()
         self.log.close()
         if self.lease is not None:
             self.lease.__exit__(None, None, None)

@@ -13,7 +13,9 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
+from hayase.server.children.pool import ChildPool
 from hayase.server.children.python_calls import PythonCalls
+from hayase.server.children.row_calls import RowCalls
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
 from hayase.server.connectors.embedded import EmbeddedConnect
@@ -36,6 +38,10 @@ from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.statements.processing_log import processing_log_stream
 from hayase.storage.posix_blobs import PosixBlobs
+
+_ADHOC_AT_MOST = 2
+_ADHOC_BYTES_MAX = 64 << 20
+"""Of 1,000 rows of an answer."""
 
 
 def open_server(
@@ -87,7 +93,8 @@ def _opened(
     now_ms = SystemClock().now_ms
     topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics)
     python_calls = PythonCalls(settings.function_timeout_ms / 1000)
-    functions = (default_registry() if functions is None else functions).calling_python_by(python_calls)
+    row_calls = RowCalls(settings.function_timeout_ms / 1000)
+    functions = (default_registry() if functions is None else functions).calling_by(python_calls, row_calls)
     engine = SqlEngine(settings.sql, functions, registry, topics)
     tails = LogTails(log)
     host = _host(settings, log, tails)
@@ -112,6 +119,8 @@ def _opened(
         inserts=RecordInserts(log, topics, now_ms),
         connect=connect,
         python_calls=python_calls,
+        row_calls=row_calls,
+        adhoc_children=ChildPool("hayase.server.children.adhoc_worker", _ADHOC_AT_MOST, _ADHOC_BYTES_MAX),
         push_queries=PushQueries(settings.max_push_queries, times.push.observe),
         pull_limits=PullLimits(settings.max_pull_at_once, settings.max_pull_per_second, took_s=times.pull.observe),
         times=times,

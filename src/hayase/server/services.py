@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from hayase.server.children.pool import ChildPool
 from hayase.server.local_run.tails import LogTails
 from hayase.server.pull.stores import QueryStores
 from hayase.server.settings import ServerSettings
@@ -19,6 +20,7 @@ class QueryServices(Protocol):
         engine: with the catalog, the persistent queries, the functions.
         registry: the schema registry, if there is one.
         tails: of the log.
+        adhoc_children: processes that compute ad-hoc SQL.
         stores: of persistent queries.
     """
 
@@ -26,6 +28,7 @@ class QueryServices(Protocol):
     engine: SqlEngine
     registry: Any
     tails: LogTails
+    adhoc_children: ChildPool
 
     @property
     def stores(self) -> QueryStores:

@@ -223,7 +223,7 @@ class SqlEngine:
         execution = prepared.execution
         self.catalog = execution.catalog
         self.queries = execution.queries
-        self.functions = execution.functions.noting(None)
+        self.functions = execution.functions.of_session
         self._next_number = execution.next_number
 
     def copy(self, topics: TopicAdmin) -> SqlEngine:
@@ -321,7 +321,7 @@ class SqlEngine:
             queries=dict(self.queries),
             next_number=self._next_number if number is None else number,
             settings=settings,
-            functions=(self.functions if functions is None else functions).noting(calls.note),
+            functions=(self.functions if functions is None else functions).of_statement(calls.note),
             calls=calls,
             topics=self._topics if topics is None else topics,
             registry=self._registry,

@@ -12,12 +12,14 @@ from hayase.core.errors import HayaseError
 from hayase.core.logs import log_context
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch, RecordBatch
+from hayase.server.local_run.epoch_size import EpochSize, parts_of, size_of
 from hayase.server.local_run.run import STATE_BYTES_MAX, LocalRun
 from hayase.server.local_run.tails import LogTails, Offsets
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.server.local_run")
-EPOCH_RECORDS_MAX = 20_000
+READ_RECORDS_MAX = 20_000
+"""How many records are read from the log before they are processed."""
 INPUT_BYTES_MAX = 1 << 20
 _RECORD_BYTES = 100
 _IDLE_S = 1.0
@@ -82,6 +84,7 @@ class LocalQuery:
         self._busy = True
         self.consumed = 0
         self.is_rebuilding = True
+        self._size = EpochSize()
         self._may_run = threading.Event()
         self._may_run.set()
         self._rebuild_to = dict(rebuild_to or {})
@@ -207,7 +210,7 @@ class LocalQuery:
                 for partition, end in ends.items()
                 if end > start[partition]
             }
-            share = max(1, EPOCH_RECORDS_MAX // max(1, len(fetches)))
+            share = max(1, READ_RECORDS_MAX // max(1, len(fetches)))
             while fetches and not self._closed:
                 batches = []
                 for partition, fetch in list(fetches.items()):
@@ -223,11 +226,22 @@ class LocalQuery:
                 self._done_to[partition] = max(end, self._done_to.get(partition, 0))
 
     def _process(self, batches: list[RecordBatch]) -> None:
+        """Process records, or, without any, only what is due by the clock."""
+        if not batches:
+            self._run_epoch([])
+        for part in parts_of(batches, self._size):
+            self._run_epoch(part)
+            if self._closed:
+                return
+
+    def _run_epoch(self, batches: list[RecordBatch]) -> None:
         self._may_run.wait()
         if self._closed:
             return
+        self._size.begin()
         written = self.run.run(batches)
-        self.consumed += sum(map(len, batches))
+        self._size.note(size_of(batches), written)
+        self.consumed += size_of(batches)
         if written and not self.is_rebuilding:
             self._on_output(written)
         with self._changed:

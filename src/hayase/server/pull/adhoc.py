@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, TypeVar
 
-import duckdb
+import msgspec
 import pyarrow as pa
 
+from hayase.server.children.adhoc_worker import MEMORY_BYTES, as_stream
+from hayase.server.children.pool import Child, ChildEndedError, ChildrenBusyError
 from hayase.server.pull.adhoc_sql import AdHocQuery
 from hayase.server.pull.adhoc_values import arrow_table, result_rows, sql_type
 from hayase.server.pull.table import TablePull
@@ -28,31 +29,23 @@ from hayase.sql.formats.columns import Column
 from hayase.sql.functions.work_limit import is_over, work_limited
 from hayase.sql.types.sql_types import BIGINT, SqlType
 
-MEMORY_BYTES = 256 << 20
 TIMEOUT_S = 30.0
-BATCH_ROWS = 1_000
+_END_S = 5.0
 _ID_BITS = 63
-_LOCKED = (
-    "SET enable_external_access = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET python_enable_replacements = false",
-    "SET allow_community_extensions = false",
-    "SET lock_configuration = true",
-)
+T = TypeVar("T")
 
 MakePull = Callable[[PullPlan], TablePull]
 """Compiles a pull query of a table; raises StatementError where the table cannot be queried."""
 
 
 class AdHocRun:
-    """One ad-hoc query: its tables are read, then DuckDB computes the answer as it is taken.
+    """One ad-hoc query: its tables are read, then DuckDB computes the answer, as it is taken, in a child process.
 
     Args:
         query: checked.
         services: of the server.
         make_pull: see MakePull.
-        timeout_s: how long reading and computing may take.
+        timeout_s: how long reading and computing may take; the process is ended then.
 
     Raises:
         StatementError: a table is not there, cannot be queried, or is too large; DuckDB refuses the query.
@@ -67,25 +60,19 @@ class AdHocRun:
     ) -> None:
         self._timeout_s = timeout_s
         self._until_s = time.monotonic() + timeout_s
-        with work_limited(timeout_s):
-            tables = {name: self._read(name, query, services, make_pull) for name in query.tables}
-        self._connection = duckdb.connect(":memory:", config={"threads": 1})
-        self._timer = threading.Timer(self._until_s - time.monotonic(), self._connection.interrupt)
-        self._timer.daemon = True
+        self._children = services.adhoc_children
+        self._child: Child | None = self._tried(lambda: self._children.take(timeout_s))
         try:
-            self._connection.execute(f"SET memory_limit = '{MEMORY_BYTES >> 20}MB'")
-            for statement in _LOCKED:
-                self._connection.execute(statement)
-            for name, table in tables.items():
-                self._connection.register(name, table)
-            self._timer.start()
-            self._reader = self._asked(lambda: self._connection.sql(query.text).to_arrow_reader(BATCH_ROWS))
+            with work_limited(timeout_s):
+                for name in query.tables:
+                    self._send_table(name, query, services, make_pull)
+            data = self._asked("query", query.text)
         except BaseException:
             self.close()
             raise
         columns = []
         self._converters = []
-        for field in self._reader.schema:
+        for field in pa.ipc.open_stream(data).schema:
             type_, convert = sql_type(field.type)
             columns.append(ResultColumn(field.name, type_))
             self._converters.append(convert)
@@ -93,41 +80,60 @@ class AdHocRun:
 
     def batches(self) -> Generator[RowBatch, None, None]:
         """The rows of the answer."""
-        while (batch := self._asked(self._next)) is not None:
-            yield RowBatch(result_rows(batch, self._converters))
+        while (data := self._asked("next")) is not None:
+            for batch in pa.ipc.open_stream(data):
+                yield RowBatch(result_rows(batch, self._converters))
 
     def close(self) -> None:
         """Let go of everything; calling it again does nothing."""
-        self._timer.cancel()
-        self._connection.close()
+        if self._child is None:
+            return
+        with suppress(StatementError):
+            self._asked("end", timeout_s=_END_S)
+        child, self._child = self._child, None
+        if child is not None:
+            self._children.give_back(child)
 
-    def _next(self) -> pa.RecordBatch | None:
-        with suppress(StopIteration):
-            batch: pa.RecordBatch = self._reader.read_next_batch()
-            return batch
-        return None
+    def _asked(self, *request: object, timeout_s: float | None = None) -> Any:
+        """What the process answers; its errors are those of the statement."""
+        child = self._child
+        if child is None:
+            raise StatementError("ADHOC_FAILED", "the query has ended")
+        left_s = max(self._until_s - time.monotonic(), 0.001) if timeout_s is None else timeout_s
+        message = msgspec.msgpack.encode(request)
+        done, answer = self._tried(lambda: self._children.asked(child, message, msgspec.msgpack.decode, left_s))
+        if not done:
+            raise StatementError("ADHOC_FAILED", str(answer))
+        return answer
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        """What DuckDB answers; its errors are those of the statement."""
+    def _tried(self, ask: Callable[[], T]) -> T:
         try:
             return ask()
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            message = str(error)
-            if "INTERRUPT" in message.upper():
-                message = self._too_long()
-            raise StatementError("ADHOC_FAILED", message) from error
+        except TimeoutError as error:
+            self._child = None
+            raise StatementError("ADHOC_FAILED", self._too_long()) from error
+        except ChildrenBusyError as error:
+            raise StatementError(
+                "RATE_LIMIT", "Too many ad-hoc queries are at work. Try again later, or make a table of it"
+            ) from error
+        except ChildEndedError as error:
+            self._child = None
+            raise StatementError(
+                "ADHOC_FAILED", f"the query has ended its process: it needs too much memory, or {error}"
+            ) from error
 
     def _too_long(self) -> str:
         return f"the query took longer than {self._timeout_s:g} s: read less, or make a table of it"
 
-    def _read(self, name: str, query: AdHocQuery, services: QueryServices, make_pull: MakePull) -> pa.Table:
-        """All rows of a table."""
+    def _send_table(self, name: str, query: AdHocQuery, services: QueryServices, make_pull: MakePull) -> None:
+        """Have the process have all rows of a table."""
         source = require_source(services.engine.catalog, name)
         if not source.is_table:
             raise StatementError("NOT_QUERYABLE", f"{name} is a stream: ad-hoc SQL reads tables")
         columns = _columns(source, with_rowtime=query.uses_rowtime)
         pull = make_pull(_everything(source, columns))
-        batches: list[pa.RecordBatch] = []
+        empty = arrow_table(columns, [])
+        self._asked("table", name, as_stream(empty.schema, empty.to_batches()))
         size_bytes = 0
         with closing(services.stores.open_store(pull.query_id, pull.kept.store.name, query.as_of)) as pinned:
             for rows in pull.batches(pinned):
@@ -141,10 +147,9 @@ class AdHocRun:
                         f"table {name} has more than {MEMORY_BYTES >> 20} MB, which is what ad-hoc SQL can read: make "
                         "a smaller table of it with CREATE TABLE … AS SELECT",
                     )
-                batches += table.to_batches()
+                self._asked("table", name, as_stream(table.schema, table.to_batches()))
         if is_over():  # rows are missing
             raise StatementError("ADHOC_FAILED", self._too_long())
-        return pa.Table.from_batches(batches) if batches else arrow_table(columns, [])
 
 
 def _columns(source: DataSource, *, with_rowtime: bool) -> list[tuple[str, SqlType]]:

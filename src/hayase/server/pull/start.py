@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from random import Random
 
@@ -13,7 +14,7 @@ from hayase.server.pull.stream import stream_values
 from hayase.server.pull.table import Rows, TablePull
 from hayase.server.pull.time_limit import limited
 from hayase.server.push.shown import run_settings
-from hayase.server.row_streams import ComputedRows, ReadyRows
+from hayase.server.row_streams import ComputedRows, ReadyRows, in_rows_thread
 from hayase.server.rows import LIMIT_REACHED, QUERY_COMPLETED, ResultColumn, RowBatch, RowHeader, RowStream
 from hayase.server.services import QueryServices
 from hayase.sql.analysis.access_path import KeyLookup
@@ -22,6 +23,7 @@ from hayase.sql.analysis.push import PushPlan
 from hayase.sql.ast.queries import Query
 from hayase.sql.engine import PersistentQuery
 from hayase.sql.errors import StatementError
+from hayase.sql.expressions.open_ended import may_take_seconds
 from hayase.sql.plan.kept_table import kept_table
 from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
 from hayase.sql.settings import is_on
@@ -29,6 +31,8 @@ from hayase.sql.settings import is_on
 _ID_BITS = 63
 _IDS = Random()
 """Nothing can be done with the id of a pull query, so it may be guessed; secret numbers take a call of the system."""
+_ADHOC_STARTS = ThreadPoolExecutor(4, "hayase-adhoc")
+"""They wait for a process, and so have threads of their own."""
 OnClose = Callable[[], None]
 _Read = Callable[[PinnedStore], Iterable[Rows]]
 
@@ -53,11 +57,16 @@ async def start_pull(
         StatementError: the query breaks a rule, or what it reads is not there.
     """
     engine = services.engine
-    plan = analyze_pull(query, engine.catalog, engine.functions, settings)
+    if query.where is not None and may_take_seconds(query.where):  # a key may be computed
+        plan = await in_rows_thread(lambda: analyze_pull(query, engine.catalog, engine.functions, settings))
+    else:
+        plan = analyze_pull(query, engine.catalog, engine.functions, settings)
     if not plan.source.is_table:
         return await _start_stream(plan, services, settings, on_close)
     pull = _table_pull(plan, services, settings)
     if plan.path.lookups is not None:
+        if pull.may_wait:
+            return await _answer_keys(pull, services, on_close)
         keep(pull)
         if len(plan.path.lookups) == 1 and not pull.kept.is_windowed:
             return _answer_key(pull, services, on_close, pull.batches)
@@ -93,7 +102,7 @@ async def start_adhoc(
     def make_pull(plan: PullPlan) -> TablePull:
         return _table_pull(plan, services, settings)
 
-    run = await asyncio.to_thread(lambda: AdHocRun(read_adhoc(text), services, make_pull))
+    run = await in_rows_thread(lambda: AdHocRun(read_adhoc(text), services, make_pull), _ADHOC_STARTS)
 
     def ended() -> None:
         run.close()
@@ -126,11 +135,10 @@ async def _answer_keys(pull: TablePull, services: QueryServices, on_close: OnClo
 
     def answer() -> RowStream:
         with closing(services.stores.open_store(pull.query_id, pull.kept.store.name)) as pinned:
-            batches = [RowBatch(rows) for rows in pull.batches(pinned)]
-            check_rows(batches, services.settings.pull_max_rows)
+            batches = _bounded((RowBatch(rows) for rows in pull.batches(pinned)), services)
             return ReadyRows(_header(pull, pinned.epoch), batches)
 
-    answered = await asyncio.to_thread(answer)
+    answered = await in_rows_thread(answer)
     on_close()
     return answered
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from hayase.core.records import TopicPartition
-from hayase.log.protocol import LogReader, RecordBatch
+from hayase.server.local_run.epoch_size import EpochSize, parts_of, size_of
 from hayase.server.local_run.run import LocalRun
 from hayase.server.local_run.tails import LogTails
 from hayase.topology.topology import Topology
-
-EPOCH_RECORDS = 2_000
 
 
 def stream_values(
@@ -32,20 +29,15 @@ def stream_values(
         partitions = tails.partitions(run.source_topics)
         ends = tails.log.end_offsets(partitions)
         starts = tails.log.start_offsets(partitions)
+        size = EpochSize()
         for partition in partitions:
-            for batch in _fetched(reader, partition, starts[partition], ends[partition]):
-                values = [value for written in run.run([batch]) for value in written.values if value is not None]
-                if values:
-                    yield values
-
-
-def _fetched(reader: LogReader, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
-    """The records of a partition, in parts that are small enough to show rows soon."""
-    if start >= end:
-        return
-    for batch in reader.fetch(partition, start, end):
-        for first in range(0, len(batch), EPOCH_RECORDS):
-            if len(batch) <= EPOCH_RECORDS:
-                yield batch
-            else:
-                yield batch.take(range(first, min(first + EPOCH_RECORDS, len(batch))))
+            if starts[partition] >= ends[partition]:
+                continue
+            for batch in reader.fetch(partition, starts[partition], ends[partition]):
+                for part in parts_of([batch], size):
+                    size.begin()
+                    written = run.run(part)
+                    size.note(size_of(part), written)
+                    values = [value for each in written for value in each.values if value is not None]
+                    if values:
+                        yield values

@@ -17,6 +17,7 @@ from hayase.server.pull.stores import PinnedStore
 from hayase.server.rows import ResultColumn
 from hayase.sql.analysis.access_path import FIRST_MS, LAST_MS, AccessPath, KeyLookup, KeyRange
 from hayase.sql.analysis.pull import PullPlan
+from hayase.sql.expressions.open_ended import may_take_seconds
 from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.functions.work_limit import is_over
@@ -31,7 +32,12 @@ from hayase.state.stores.views import ReadOnlyView, as_kind, open_read_only_view
 from hayase.state.stores.window import ReadOnlyWindowStore
 
 BATCH_ROWS = 1_000
+_BATCH_BYTES = 1 << 20
 _SCAN_ROWS = 8_000
+_SCAN_BYTES = 4 << 20
+_SCAN_VALUES = 200_000
+_SCAN_PART = 32
+"""Entries whose size is looked at together."""
 Rows = Sequence[Sequence[Any]]
 Entry = tuple[Any, Any]
 """Key, with its window, and value, with its timestamp where the store has one."""
@@ -77,6 +83,20 @@ class TablePull:
         make_scan = partial(column_scan, plan, kept, functions, settings)
         return cls(plan, query_id, kept, predicate, projection, shown, make_scan)
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a row may take long: an expression is computed in another process, or seeks a pattern."""
+        used = [expression for _, expression in self.plan.items]
+        used += [] if self.plan.where is None else [self.plan.where]
+        return self._is_elsewhere or any(map(may_take_seconds, used))
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether an expression is computed in another process, as open-ended ones and functions of statements are."""
+        if self.projection.elsewhere or not self.projection.pure:
+            return True
+        return self.predicate is not None and (self.predicate.elsewhere is not None or not self.predicate.pure)
+
     def rows_of_key(self, lookup: KeyLookup, pinned: PinnedStore) -> list[list[Any]]:
         """The rows of one key of a table without windows, whatever the condition is."""
         with pinned.reading() as partitions:
@@ -86,10 +106,10 @@ class TablePull:
     def batches(self, pinned: PinnedStore) -> Generator[Rows, None, None]:
         """The rows of the answer in batches; of a live store, all entries are read before the first is given."""
         path = self._usable_path(pinned.spec)
-        scan = self.make_scan() if path.lookups is None and path.range is None else None
+        scan = self.make_scan() if path.lookups is None and path.range is None and not self._is_elsewhere else None
         if scan is not None:
             # An error would keep what reads the store, and so the store, open.
-            with closing(_raw_batches(pinned, self.plan.limit)) as raw:
+            with closing(_raw_batches(pinned, *self._scan_size())) as raw:
                 yield from self._limited(map(scan.rows, raw))
             return
         if not pinned.is_live:
@@ -100,11 +120,19 @@ class TablePull:
             found = list(self._entries(pinned.spec, partitions))
         yield from self._batched(found)
 
+    def _scan_size(self) -> tuple[int, int]:
+        """How many entries, and bytes of them, become one batch: less of them if they become many columns."""
+        columns = max(len(self.columns), 1)
+        rows = min(_SCAN_ROWS, max(_SCAN_VALUES // columns, _SCAN_PART))
+        if self.plan.limit is not None:
+            rows = min(max(self.plan.limit, 1), rows)
+        return rows, _SCAN_BYTES // columns
+
     def _batched(self, entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
         rows = self._rows(entries, self.predicate)
         if self.plan.limit is not None:
             rows = islice(rows, self.plan.limit)
-        while batch := list(islice(rows, BATCH_ROWS)):
+        while batch := list(_first_rows(rows)):
             yield batch
 
     def _limited(self, batches: Iterator[Rows]) -> Iterator[Rows]:
@@ -162,19 +190,44 @@ class TablePull:
         return []
 
 
-def _raw_batches(pinned: PinnedStore, limit: int | None) -> Generator[list[RawEntry], None, None]:
-    """All entries as they are stored; of a live store, all are copied before the first is given."""
-    size = _SCAN_ROWS if limit is None else min(max(limit, 1), _SCAN_ROWS)
-    if not pinned.is_live:
+def _first_rows(rows: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    """Rows of one batch, by their number and size."""
+    size_bytes = 0
+    for row in islice(rows, BATCH_ROWS):
+        yield row
+        size_bytes += sum(len(value) for value in row if isinstance(value, str | bytes | list | dict))
+        if size_bytes > _BATCH_BYTES:
+            return
+
+
+def _raw_batches(pinned: PinnedStore, rows: int, size_bytes: int) -> Generator[list[RawEntry], None, None]:
+    """All entries as they are stored; of a live store, all are copied before the first is given.
+
+    Args:
+        pinned: the store.
+        rows: at most so many in a batch.
+        size_bytes: a batch ends behind so many bytes.
+    """
+    if pinned.is_live:
         with pinned.reading() as partitions:
-            entries = chain.from_iterable(partition.range() for partition in partitions)
-            while batch := list(islice(entries, size)):
-                yield batch
+            copied = [entry for partition in partitions for entry in partition.range()]
+        yield from _parted(iter(copied), rows, size_bytes)
         return
     with pinned.reading() as partitions:
-        copied = [entry for partition in partitions for entry in partition.range()]
-    for first in range(0, len(copied), size):
-        yield copied[first : first + size]
+        yield from _parted(chain.from_iterable(partition.range() for partition in partitions), rows, size_bytes)
+
+
+def _parted(entries: Iterator[RawEntry], rows: int, size_bytes: int) -> Iterator[list[RawEntry]]:
+    batch: list[RawEntry] = []
+    bytes_left = size_bytes
+    while part := list(islice(entries, min(_SCAN_PART, rows - len(batch)))):
+        batch += part
+        bytes_left -= sum([len(value) for _, value in part])
+        if len(batch) >= rows or bytes_left <= 0:
+            yield batch
+            batch, bytes_left = [], size_bytes
+    if batch:
+        yield batch
 
 
 def _entries_of_key(view: ReadOnlyView, key: Any, lookup: KeyLookup, spec: StoreSpec) -> list[Entry]:

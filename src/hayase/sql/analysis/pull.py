@@ -17,7 +17,7 @@ from hayase.sql.ast.queries import JoinRelation, Query, SelectItem, SingleColumn
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, WINDOW_BOUNDS, DataSource
-from hayase.sql.errors import StatementError
+from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.formats.columns import Column
 from hayase.sql.functions.registry import FunctionRegistry
@@ -104,7 +104,10 @@ def analyze_pull(
 
         def evaluate(expression: Expression) -> tuple[object, SqlType | None]:
             compiled = compile_row(expression, {}, functions, settings)
-            return compiled({}), compiled.type
+            try:
+                return compiled({}), compiled.type
+            except FunctionError as error:
+                raise StatementError(error.condition, error.message, location=expression.location) from error
 
         path = access_path(where, rows, settings, evaluate)
     items = tuple((item.name, expression) for item, expression in zip(steps.items, steps.expressions, strict=True))

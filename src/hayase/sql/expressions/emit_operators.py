@@ -212,7 +212,8 @@ def _like(emitter: Emitter, expression: Like) -> Value:
     value = emitter.emit(expression.operand)
     if isinstance(expression.pattern, StringLiteral):
         pattern = patterns.like_pattern(expression.pattern.value, expression.escape)
-        match = f"{emitter.code.bind(pattern)}.fullmatch({value.name}) is not None"
+        emitter.code.fallible()
+        match = f"{emitter.code.bind(pattern)}.matches({value.name})"
         nulls = null_checks(value)
     else:
         wanted = emitter.emit(expression.pattern)

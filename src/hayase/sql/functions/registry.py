@@ -56,6 +56,8 @@ __all__ = [
 
 Note = Callable[[Declaration, BoundScalar | BoundTable | BoundAggregate], None]
 """Is called with each call of a function of the user that is bound."""
+RowCall = Callable[[bytes, Mapping[str, object]], tuple[Any, Sequence[Exception]]]
+"""Computes a pickled expression for a row: its value, and what failed in it."""
 _FAMILIES = tuple(f"hayase.sql.functions.{family}" for family in ("scalar", "table", "aggregate"))
 
 
@@ -64,12 +66,15 @@ class FunctionRegistry:
 
     Attributes:
         python_calls: makes the calls of functions whose Python stands in a statement; `None`: they are called here.
+        row_calls: computes expressions that may take long or much memory; `None`: they are computed here.
     """
 
     def __init__(self, declarations: Iterable[Declaration] = ()) -> None:
         self._overloads: dict[str, list[Declaration]] = {}
         self.python_calls: PythonCall | None = None
+        self.row_calls: RowCall | None = None
         self._note: Note | None = None
+        self._without_note: FunctionRegistry | None = None
         for declaration in declarations:
             self.add(declaration)
 
@@ -82,28 +87,46 @@ class FunctionRegistry:
 
     def replaced(self, name: str, *overloads: Declaration) -> FunctionRegistry:
         """A registry in which a name is these functions, or none; this registry stays as it is."""
-        registry = self.calling_python_by(self.python_calls)
+        registry = self.of_session._copy()
         registry._overloads.pop(name.upper(), None)
         if overloads:
             registry._overloads[name.upper()] = list(overloads)
         return registry
 
-    def noting(self, note: Note | None) -> FunctionRegistry:
-        """A registry with the same functions, which calls `note` with each call of one that is not Hayase's."""
-        registry = self.calling_python_by(self.python_calls)
+    def of_statement(self, note: Note) -> FunctionRegistry:
+        """A registry with the same functions, for one statement whose query runs elsewhere.
+
+        Args:
+            note: called with each call of a function that is not Hayase's.
+        """
+        registry = self._copy()
+        registry.row_calls = None
         registry._note = note
+        registry._without_note = self
+        return registry
+
+    @property
+    def of_session(self) -> FunctionRegistry:
+        """What `of_statement` was made of, or this registry."""
+        return self if self._without_note is None else self._without_note
+
+    def calling_by(self, python_calls: PythonCall, row_calls: RowCall) -> FunctionRegistry:
+        """A registry with the same functions that has these; they count for statements to come."""
+        registry = self._copy()
+        registry.python_calls = python_calls
+        registry.row_calls = row_calls
+        return registry
+
+    def _copy(self) -> FunctionRegistry:
+        registry = FunctionRegistry()
+        registry._overloads = {**self._overloads}
+        registry.python_calls = self.python_calls
+        registry.row_calls = self.row_calls
         return registry
 
     def own(self) -> list[Declaration]:
         """The functions that are not Hayase's."""
         return [each for overloads in self._overloads.values() for each in overloads if not _is_of_hayase(each)]
-
-    def calling_python_by(self, calls: PythonCall | None) -> FunctionRegistry:
-        """A registry with the same functions, in which the Python of statements to come is called by `calls`."""
-        registry = FunctionRegistry()
-        registry._overloads = {**self._overloads}
-        registry.python_calls = calls
-        return registry
 
     def load_module(self, name: str) -> None:
         """Imports a module and adds what it declares."""

@@ -73,9 +73,9 @@ class PlanContext:
             raise StatementError(
                 error.condition, f"Invalid {what}: {error.message}", location=error.location
             ) from error
-        form = _packed_column(expression, columns) or compile_columns(
-            expression, columns, self.functions, self.settings
-        )
+        form = _packed_column(expression, columns)
+        if form is None and compiled.elsewhere is None:
+            form = compile_columns(expression, columns, self.functions, self.settings)
         reads = tuple(dict.fromkeys(ref.name for ref in column_refs(expression) if ref.name in columns))
         packed = packed_forms([Column(each, columns[each]) for each in reads])
         return GuardedExpression(compiled, step, expression_text(expression), form, reads, name, packed)

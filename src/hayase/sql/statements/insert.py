@@ -187,8 +187,9 @@ def _values(
 
 
 def _value(name: str, expression: Expression, type_: SqlType, execution: Execution) -> Any:
-    given = type_of(expression, {}, execution.functions)
-    compiled = compile_row(expression, {}, execution.functions, execution.settings)
+    functions = execution.functions.of_session  # it is computed here
+    given = type_of(expression, {}, functions)
+    compiled = compile_row(expression, {}, functions, execution.settings)
     try:
         return insert_caster(given, type_)(compiled({}))
     except Exception as error:  # a function of a user may raise anything
