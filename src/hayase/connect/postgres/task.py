@@ -6,8 +6,10 @@ import dataclasses
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hayase.connect.contracts import Props, SourceTask
 from hayase.connect.exceptions import ConnectError
@@ -59,6 +61,8 @@ class PostgresSourceTask(SourceTask):
         monotonic: seconds of a clock that only goes forward.
     """
 
+    polls_ahead: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
@@ -73,6 +77,8 @@ class PostgresSourceTask(SourceTask):
         self._offset: StreamOffset | None = None  # behind what was polled
         self._progress = SnapshotProgress()
         self._polled_lsn = 0
+        self._polls = 0
+        self._waiting: deque[tuple[int, int]] = deque()  # polls, and the position behind what they have handed out
         self._stopped = False
         self._polling = threading.Lock()
 
@@ -106,14 +112,23 @@ class PostgresSourceTask(SourceTask):
             if self._stopped:
                 return None
             try:
-                return self._next(self._session or self._connect()) or None
+                records = self._next(self._session or self._connect())
+                self._polls += 1
+                if self._polled_lsn != (self._waiting[-1][1] if self._waiting else self._durable_lsn):
+                    self._waiting.append((self._polls, self._polled_lsn))
+                return records or None
             except BaseException:  # also of the interpreter: a connection must not stay half-way in the stream
                 self._disconnect()
                 raise
 
     def commit(self) -> None:
-        """Confirm what was polled: it is durable now."""
-        self._durable_lsn = max(self._durable_lsn, self._polled_lsn)
+        """Confirm all that was polled: it is durable now."""
+        self.commit_polled(self._polls)
+
+    def commit_polled(self, polls: int) -> None:
+        """Confirm what the first polls have handed out: it is durable now."""
+        while self._waiting and self._waiting[0][0] <= polls:
+            self._durable_lsn = max(self._durable_lsn, self._waiting.popleft()[1])
         session = self._session
         if session is not None and session.changes is not None and self._durable_lsn > session.replication.confirmed:
             self._reach("before_confirm")
@@ -207,6 +222,7 @@ class PostgresSourceTask(SourceTask):
         lsn, text = session.replication.create_slot(self._config.slot)
         self._reach("after_slot")
         self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
+        self._waiting.clear()
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
             timeline=timeline,
