@@ -234,7 +234,7 @@ class PostgresServer:
                 child.kill()
         _, left = psutil.wait_procs(children, timeout=_CHILDREN_S)
         if left:
-            raise StorageError("POSTGRES_FAILED", f"processes of the server do not end: {[each.pid for each in left]}")
+            raise StorageError("POSTGRES_FAILED", f"{len(left)} processes of the server do not end.")
 
     def __enter__(self) -> PostgresServer:
         return self.start()
