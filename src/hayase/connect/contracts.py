@@ -294,12 +294,12 @@ class SourceTask(Task):
     polled and is not published when the worker ends is polled again after the offset that was published last.
 
     Attributes:
-        polls_ahead: whether `poll` may be called while what it gave before is still being published. Then
-            `commit_polled` says how much is durable.
+        polls_ahead: whether `poll` may be called while what the last one gave is still being published, since more
+            waits. Then `commit_polled` says how much is durable. Looked at behind each poll.
     """
 
     context: SourceTaskContext
-    polls_ahead: ClassVar[bool] = False
+    polls_ahead: bool = False
 
     def initialize(self, context: SourceTaskContext) -> None:
         """Called once, before `start`."""
@@ -320,7 +320,7 @@ class SourceTask(Task):
         """
 
     def commit_polled(self, polls: int) -> None:
-        """What the first so many calls of `poll` gave is durable: called instead of `commit` if `polls_ahead`."""
+        """What the first so many calls of `poll` gave is durable: called instead of `commit` where it polled ahead."""
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """One record is durable in the log, or was dropped by a transform or a tolerated error (`None`).

@@ -419,7 +419,7 @@ class SourceTaskLoop:
         self._count(sealed)
         records = sealed.records
         sealed.clear()
-        self._acknowledge(records, flight.polls)
+        self._acknowledge(records, None if flight.done is None else flight.polls)
         return True
 
     def _count(self, sealed: SourceBuffer) -> None:
@@ -429,14 +429,14 @@ class SourceTaskLoop:
         metrics.last_transaction_size = sealed.count
         metrics.largest_transaction_size = max(metrics.largest_transaction_size, sealed.count)
 
-    def _acknowledge(self, records: list[SourceRecord], polls: int) -> None:
+    def _acknowledge(self, records: list[SourceRecord], polls: int | None) -> None:
         try:
             for record in records:
                 self.task.commit_record(record, RecordMetadata(record.topic, record.kafka_partition, None))
-            if self.task.polls_ahead:
-                self.task.commit_polled(polls)
-            else:
+            if polls is None:
                 self.task.commit()
+            else:
+                self.task.commit_polled(polls)
         except Exception:  # the next transaction acknowledges again
             self.metrics.commit_failures += 1
             _LOG.exception("task %s-%d: commit failed", self._context.connector, self._context.task)

@@ -23,7 +23,7 @@ _WAIT_S = 20.0
 class AheadTask(NumberTask):
     """Gives numbers, and is polled while they are published."""
 
-    polls_ahead: ClassVar[bool] = True
+    polls_ahead = True
     acknowledged: ClassVar[list[int]] = []
     polled = threading.Semaphore(0)
 
@@ -115,3 +115,17 @@ def test_nothing_is_published_behind_a_transaction_that_failed(
     connector.kill()
     assert (len(calls), AheadTask.acknowledged) == (1, [])
     assert not connector.log.describe(["numbers"]) or connector.records("numbers") == []
+
+
+def test_a_task_that_keeps_up_is_polled_when_its_records_are_published(connector: ConnectorTestDriver) -> None:
+    loop = loop_of(connector)
+    task = loop.task
+    task.polls_ahead = False
+    with pytest.raises(AssertionError, match="commit_polled is called"):
+        task.commit()
+    confirmed: list[bool] = []
+    task.commit = lambda: confirmed.append(True)  # type: ignore[method-assign]
+    loop.step()
+    assert (confirmed, AheadTask.acknowledged) == ([True], [])
+    assert connector.offsets() == [{"partition": {"part": "0"}, "offset": {"next": 2}}]
+    connector.close()

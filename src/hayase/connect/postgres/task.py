@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from hayase.connect.contracts import Props, SourceTask
 from hayase.connect.exceptions import ConnectError
@@ -60,8 +59,6 @@ class PostgresSourceTask(SourceTask):
         wall_clock: seconds since 1970.
         monotonic: seconds of a clock that only goes forward.
     """
-
-    polls_ahead: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -303,6 +300,7 @@ class PostgresSourceTask(SourceTask):
 
     def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> _Records:
         records = snapshot.next_chunk()
+        self.polls_ahead = records is not None
         self._reach("after_last_chunk" if records is None else "after_chunk")
         metrics = self.context.metrics
         metrics["TotalTableCount"] = snapshot.tables_total
@@ -341,6 +339,8 @@ class PostgresSourceTask(SourceTask):
                 break
             if now >= deadline or not replication.wait(deadline - now):
                 break
+        # While it keeps up, changes that come during a publication are to be together in the next one.
+        self.polls_ahead = changes.count >= limit
         records = changes.take()
         replication.keep_alive(self._idle_s)
         if not records:
