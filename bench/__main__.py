@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bench import (
     cdc,
+    cdc_memory,
     chart,
     connect_sides,
     epoch,
@@ -61,6 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _server(parsed, console)
     if parsed.command == "cdc":
         return _cdc(parsed, console)
+    if parsed.command == "cdc-memory":
+        return _cdc_memory(parsed, console)
     if parsed.command == "sink":
         return _sink(parsed, console)
     if parsed.command == "peers":
@@ -159,6 +162,12 @@ def _cdc(parsed: argparse.Namespace, console: Console) -> int:
     sides = connect_sides.SIDES if parsed.side == "both" else (parsed.side,)
     options = cdc.Options(sides, parsed.rows, parsed.rate, parsed.seconds)
     return _measured(lambda: cdc.run(options, console), parsed.json, console)
+
+
+def _cdc_memory(parsed: argparse.Namespace, console: Console) -> int:
+    places = tuple(parsed.place or cdc_memory.PLACES)
+    options = cdc_memory.Options(places, parsed.rows, parsed.changes, parsed.connectors)
+    return _measured(lambda: cdc_memory.run(options, console), parsed.json, console)
 
 
 def _sink(parsed: argparse.Namespace, console: Console) -> int:
@@ -302,6 +311,12 @@ def _add_cdc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     capture.add_argument("--seconds", type=float, default=30.0, help="of the latency's part (default 30)")
     capture.add_argument("--side", choices=(*connect_sides.SIDES, "both"), default="both", help="run only one side")
     capture.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
+    memory = commands.add_parser("cdc-memory", help="memory of a worker: large snapshot and transaction, 30 connectors")
+    memory.add_argument("--rows", type=_positive, default=5_000_000, help="of the snapshot (default 5,000,000)")
+    memory.add_argument("--changes", type=_positive, default=1_000_000, help="of the transaction (default 1,000,000)")
+    memory.add_argument("--connectors", type=_positive, default=30, help="together at the end (default 30)")
+    memory.add_argument("--place", action="append", choices=cdc_memory.PLACES, help="where tasks run; default: both")
+    memory.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
 
 
 def _add_sink(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -22,8 +22,8 @@ from bench.measure import wait_until
 from hayase.testing.connect_worker import DEBEZIUM_POSTGRES
 from hayase.testing.postgres_server import PostgresServer
 
-_TABLE = "CREATE TABLE items (id bigint PRIMARY KEY, a text, b int, c numeric(10,2), d timestamptz, e boolean)"
-_ROWS = (
+TABLE = "CREATE TABLE items (id bigint PRIMARY KEY, a text, b int, c numeric(10,2), d timestamptz, e boolean)"
+ROWS = (
     "INSERT INTO items SELECT i, 'item number ' || i, i %% 1000, i %% 100000 / 100.0, now(), i %% 2 = 0 "
     "FROM generate_series(1, %s) i"
 )
@@ -87,8 +87,8 @@ def run(options: Options, console: Console) -> str:
             with server.connect() as connection:
                 connection.execute(f"CREATE DATABASE {side}".encode())
             with server.connect(side) as connection:
-                connection.execute(_TABLE)
-                connection.execute(_ROWS, (options.rows,))
+                connection.execute(TABLE)
+                connection.execute(ROWS, (options.rows,))
             with running_worker(side, bootstrap, machine.folder / side, DEBEZIUM_POSTGRES) as worker:
                 found[side] = _measure(side, worker, server, bootstrap, options)
     table = Table("measure", *found, title=f"capture of {options.rows:,} rows and changes")

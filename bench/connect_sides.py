@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,23 +23,25 @@ WAIT_S = 600.0
 LOOK_S = 0.05
 _STOP_GRACE_S = 60.0
 _ROOT = Path(__file__).parent.parent
-_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class Worker:
     """A running worker, seen from outside.
 
     Attributes:
+        url: of its REST interface.
         answer_s: from its command to its first answer.
         group: all its processes.
 
     Args:
-        url: of its REST interface.
+        url: see above.
         group: see above.
         answer_s: see above.
     """
 
     def __init__(self, url: str, group: ProcessGroup, answer_s: float) -> None:
+        self.url = url
         self.answer_s = answer_s
         self.group = group
         self._client = httpx2.Client(base_url=url, timeout=120)
@@ -90,7 +92,18 @@ class Worker:
 def running_worker(side: str, bootstrap: str, folder: Path, plugin: Artifact) -> Iterator[Worker]:
     """A worker of one side, from its first answer on."""
     folder.mkdir(parents=True)
-    with (_ours if side == "ours" else _kafka_connect)(bootstrap, folder, plugin) as worker:
+    with _ours(bootstrap, folder) if side == "ours" else _kafka_connect(bootstrap, folder, plugin) as worker:
+        try:
+            yield worker
+        finally:
+            worker.close()
+
+
+@contextmanager
+def running_ours(bootstrap: str, folder: Path, options: Sequence[str]) -> Iterator[Worker]:
+    """Hayase's worker with further options, from its first answer on."""
+    folder.mkdir(parents=True)
+    with _ours(bootstrap, folder, options) as worker:
         try:
             yield worker
         finally:
@@ -106,13 +119,13 @@ def _kafka_connect(bootstrap: str, folder: Path, plugin: Artifact) -> Iterator[W
 
 
 @contextmanager
-def _ours(bootstrap: str, folder: Path, _: Artifact) -> Iterator[Worker]:
+def _ours(bootstrap: str, folder: Path, options: Sequence[str] = ()) -> Iterator[Worker]:
     ports = free_ports(1, skip=41)
     if ports is None:
         raise RunError("no port is free")
     url, log_file = f"http://{HOST}:{ports[0]}", folder / "worker.log"
-    settings = {"key.converter": _CONVERTER, "value.converter": _CONVERTER, "state.dir": str(folder / "state")}
-    command = [sys.executable, "-m", "hayase", "connect", "-b", bootstrap, "--listen", url]
+    settings = {"key.converter": CONVERTER, "value.converter": CONVERTER, "state.dir": str(folder / "state")}
+    command = [sys.executable, "-m", "hayase", "connect", "-b", bootstrap, "--listen", url, *options]
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     begin_s = time.monotonic()

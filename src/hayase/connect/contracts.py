@@ -292,9 +292,14 @@ class SourceTask(Task):
 
     The order of calls: `initialize`, `start`, then `poll` again and again; `commit` after each transaction. What was
     polled and is not published when the worker ends is polled again after the offset that was published last.
+
+    Attributes:
+        polls_ahead: whether `poll` may be called while what the last one gave is still being published, since more
+            waits. Then `commit_polled` says how much is durable. Looked at behind each poll.
     """
 
     context: SourceTaskContext
+    polls_ahead: bool = False
 
     def initialize(self, context: SourceTaskContext) -> None:
         """Called once, before `start`."""
@@ -313,6 +318,9 @@ class SourceTask(Task):
 
         An exception is logged and counted; the next transaction calls again.
         """
+
+    def commit_polled(self, polls: int) -> None:
+        """What the first so many calls of `poll` gave is durable: called instead of `commit` where it polled ahead."""
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """One record is durable in the log, or was dropped by a transform or a tolerated error (`None`).

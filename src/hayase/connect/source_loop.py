@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -163,8 +164,26 @@ class SourceMetrics:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A transaction that is being published.
+
+    Attributes:
+        sealed: its records and offsets.
+        polls: how many polls have given them and all before them.
+        done: how it ends, in another thread; `None`: it is published by the thread of the task.
+    """
+
+    sealed: SourceBuffer
+    polls: int
+    done: Future[None] | None = None
+
+
 class SourceTaskLoop:
     """Drives one source task. All its methods are called from one thread.
+
+    A task that polls ahead is polled while another thread publishes what it gave before: one transaction after the
+    other, and none after one that failed.
 
     Args:
         task: started with the context.
@@ -216,6 +235,9 @@ class SourceTaskLoop:
         self._open = SourceBuffer()  # of a transaction that has not ended
         self._sealed = SourceBuffer()  # of transactions that have, and can be published
         self._begun_ms: int | None = None
+        self._polls = 0
+        self._thread: ThreadPoolExecutor | None = None
+        self._flight: _Flight | None = None
         self._wants_records = type(task).commit_record is not SourceTask.commit_record
         self._pause_s = _FIRST_PAUSE_S
 
@@ -229,6 +251,7 @@ class SourceTaskLoop:
         polled: Sequence[SourceRecord | SerializedRecords] = ()
         try:
             polled = self.task.poll() or ()
+            self._polls += 1
             self._pause_s = _FIRST_PAUSE_S
             self.retrying = False
         except RetriableError as error:
@@ -252,6 +275,7 @@ class SourceTaskLoop:
         if self._boundary is TransactionBoundary.INTERVAL:
             self._open.move_to(self._sealed)
         self._publish()
+        self.land()
 
     def _add(self, record: SourceRecord) -> None:
         self.metrics.polled += 1
@@ -345,19 +369,49 @@ class SourceTaskLoop:
         self._open.offsets.update(offsets)  # what was dropped is not polled again
 
     def _publish(self) -> bool:
+        """Publish what is sealed, behind what is being published; whether there was anything."""
         sealed = self._sealed
         if sealed.empty:
-            return False
+            return self.land()
         sealed.close_rows()
         if not sealed.offsets:  # records whose offset comes later are published with it, or polled again
             return False
+        self.land()
+        self._sealed = SourceBuffer()
+        self._make_topics(sealed)
+        if self.task.polls_ahead:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="hayase-publish")
+            done = self._thread.submit(self._publisher.publish, sealed.batches, sealed.offsets)
+            self._flight = _Flight(sealed, self._polls, done)
+        else:
+            self._flight = _Flight(sealed, self._polls)
+            self.land()
+        return True
+
+    def _make_topics(self, sealed: SourceBuffer) -> None:
         self._topics.ensure(sealed.topics())
         for topic in sealed.topics():
             if topic not in self._seen:
                 self._seen.add(topic)
                 self._topic_seen(topic)
+
+    def land(self) -> bool:
+        """Wait until what is being published is durable, and acknowledge it; whether there was anything.
+
+        Raises:
+            SupersededError: another generation has begun.
+            Exception: what the log raised; the task has failed.
+        """
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return False
+        sealed = flight.sealed
         try:
-            self._publisher.publish(sealed.batches, sealed.offsets)
+            if flight.done is None:
+                self._publisher.publish(sealed.batches, sealed.offsets)
+            else:
+                flight.done.result()
         except UnknownTopicError:  # it was deleted since this task wrote to it
             self._topics.forget()
             self._topics.ensure(sealed.topics())
@@ -365,7 +419,7 @@ class SourceTaskLoop:
         self._count(sealed)
         records = sealed.records
         sealed.clear()
-        self._acknowledge(records)
+        self._acknowledge(records, None if flight.done is None else flight.polls)
         return True
 
     def _count(self, sealed: SourceBuffer) -> None:
@@ -375,17 +429,22 @@ class SourceTaskLoop:
         metrics.last_transaction_size = sealed.count
         metrics.largest_transaction_size = max(metrics.largest_transaction_size, sealed.count)
 
-    def _acknowledge(self, records: list[SourceRecord]) -> None:
+    def _acknowledge(self, records: list[SourceRecord], polls: int | None) -> None:
         try:
             for record in records:
                 self.task.commit_record(record, RecordMetadata(record.topic, record.kafka_partition, None))
-            self.task.commit()
+            if polls is None:
+                self.task.commit()
+            else:
+                self.task.commit_polled(polls)
         except Exception:  # the next transaction acknowledges again
             self.metrics.commit_failures += 1
             _LOG.exception("task %s-%d: commit failed", self._context.connector, self._context.task)
 
     def close(self) -> None:
-        """Let go of everything but the task itself."""
+        """Let go of everything but the task itself; waits for what is being published."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
         self._conversion.close()
         self._publisher.close()
         if self._context.topics is not None:

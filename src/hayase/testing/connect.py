@@ -19,6 +19,7 @@ from hayase.connect.herder.task_loops import StartedTask, TaskSpec, start_task
 from hayase.connect.herder.topics_of_sink import sink_partitions
 from hayase.connect.offsets import ensure_topic
 from hayase.connect.plugins import Plugins
+from hayase.connect.source_loop import SourceTaskLoop
 from hayase.core.errors import ConfigError
 from hayase.core.records import Headers, TopicPartition
 from hayase.core.time import Clock, SystemClock
@@ -165,6 +166,9 @@ class ConnectorTestDriver:
         if self._connector is None:
             self.start()
         steps = [started.loop.step() for started in self._tasks.values()]
+        for started in self._tasks.values():
+            if isinstance(started.loop, SourceTaskLoop):
+                started.loop.land()
         return any(steps)
 
     def run_to_end(self) -> None:

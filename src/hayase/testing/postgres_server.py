@@ -228,8 +228,13 @@ class PostgresServer:
         children = psutil.Process(pid).children(recursive=True) if pid is not None else []
         self._process.end(by_force=True)
         self._process = None
-        # They end by themselves when they see it; until then the next server would find their shared memory in use.
-        psutil.wait_procs(children, timeout=_CHILDREN_S)
+        # They would end by themselves when they see it, and until then change files that the next server recovers.
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        _, left = psutil.wait_procs(children, timeout=_CHILDREN_S)
+        if left:
+            raise StorageError("POSTGRES_FAILED", f"{len(left)} processes of the server do not end.")
 
     def __enter__(self) -> PostgresServer:
         return self.start()

@@ -304,3 +304,54 @@ def test_a_schema_that_the_registry_refuses_is_a_fault_of_the_record(registry: S
     SchemaRegistry(registry.url).register("t-value", RegistrySchema('{"type": "object"}', "JSON"))
     with pytest.raises(DataError):
         converter(AVRO, registry).from_connect_data("t", (), STRING_SCHEMA, "hi")
+
+
+class TestColumns:
+    """Records that a sink takes by column."""
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_are_the_values_read_one_by_one(self, name: str, registry: SchemaRegistryServer) -> None:
+        made = converter(name, registry)
+        given = [{**VALUE, "number": number, "text": None if number % 3 else str(number)} for number in range(20)]
+        data = [made.from_connect_data("orders", (), EVERYTHING, value) for value in given]
+        data[5] = data[11] = None
+        columns = made.to_connect_columns("orders", data)
+        read = [made.to_connect_data("orders", (), each) for each in data if each is not None]
+        assert len(columns) == 20
+        assert columns.present == [row for row in range(20) if row not in (5, 11)]
+        assert columns.schema == read[0].schema
+        assert {each: columns.column(each) for each in columns.names} == {
+            each: [value[each] for _, value in read] for each in VALUE
+        }
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_are_not_there_for_records_of_two_schemas(self, name: str, registry: SchemaRegistryServer) -> None:
+        made = converter(name, registry)
+        old, new = (
+            struct_schema({"id": INT32_SCHEMA, **more}, name="shop.Row")
+            for more in ({}, {"text": OPTIONAL_STRING_SCHEMA})
+        )
+        data = [made.from_connect_data("orders", (), schema, {"id": 1}) for schema in (old, new)]
+        assert made.to_connect_columns("orders", data) is None
+        assert made.to_connect_columns("orders", data[:1]).column("id") == [1]
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_are_not_there_where_bytes_are_broken(self, name: str, registry: SchemaRegistryServer) -> None:
+        made = converter(name, registry)
+        row = struct_schema({"id": INT32_SCHEMA, "text": STRING_SCHEMA}, name="shop.Row")
+        data = made.from_connect_data("orders", (), row, {"id": 1, "text": "some text"})
+        assert made.to_connect_columns("orders", [data, data[:-3]]) is None
+
+    @pytest.mark.parametrize("name", [AVRO, JSON_SCHEMA])
+    def test_are_not_there_for_values_that_are_no_structs(self, name: str, registry: SchemaRegistryServer) -> None:
+        made = converter(name, registry)
+        data = made.from_connect_data("orders", (), STRING_SCHEMA, "text")
+        assert made.to_connect_columns("orders", [data]) is None
+
+    def test_keep_a_default_for_null_as_the_values_do(self, registry: SchemaRegistryServer) -> None:
+        made = converter(AVRO, registry)
+        row = struct_schema({"id": INT32_SCHEMA, "size": OPTIONAL_INT32_SCHEMA.with_default(8)}, name="shop.Row")
+        data = [made.from_connect_data("orders", (), row, {"id": 1, "size": size}) for size in (None, 3)]
+        assert made.to_connect_columns("orders", data).column("size") == [
+            made.to_connect_data("orders", (), each).value["size"] for each in data
+        ]

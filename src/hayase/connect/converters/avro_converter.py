@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -11,9 +12,15 @@ from typing import Any
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.converters.avro_schemas import UNION_NAME, AvroJson, AvroReaderSchema, AvroWriterSchema
+from hayase.connect.converters.json_columns import column_reader
 from hayase.connect.converters.json_values import Convert
 from hayase.connect.converters.physical_values import PhysicalValues
-from hayase.connect.converters.registry_converter import RegistryConverter, payload_of, registry_config
+from hayase.connect.converters.registry_converter import (
+    ReadStructs,
+    RegistryConverter,
+    payload_of,
+    registry_config,
+)
 from hayase.connect.exceptions import DataError
 from hayase.connect.schema import (
     BOOLEAN_SCHEMA,
@@ -53,6 +60,7 @@ class _Reader:
 
     parsed: AvroJson
     schema: ConnectSchema
+    values: AvroValues
     convert: Convert
     raw_bytes: bool
 
@@ -133,22 +141,36 @@ class AvroConverter(RegistryConverter[AvroWriter]):
 
     def read(self, topic: str, data: bytes) -> SchemaAndValue:
         """See RegistryConverter."""
-        from fastavro import schemaless_reader
-
-        serde = self._serde
-        schema_id = serde.schema_id(data)
-        written, by = serde.written_schema(schema_id), serde.writer(schema_id)
-        reader = serde.made_of(written, ("avro of connect", written), lambda: _reader(by, written.text))
+        reader, by = self._reader_of(data)
         payload = payload_of(data)
         if reader.raw_bytes:
             return SchemaAndValue(reader.schema, payload)
+        return SchemaAndValue(reader.schema, reader.convert(self._stored(reader, by, payload)))
+
+    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+        """See RegistryConverter."""
+        reader, by = self._reader_of(data[0])
+        if reader.raw_bytes or reader.schema.name == UNION_NAME:
+            return None
+        structs = [self._stored(reader, by, payload_of(each)) for each in data]
+        return ReadStructs(structs, reader.schema, lambda schema: column_reader(reader.values, schema))
+
+    def _reader_of(self, data: bytes) -> tuple[_Reader, AvroSchema]:
+        serde = self._serde
+        schema_id = serde.schema_id(data)
+        written, by = serde.written_schema(schema_id), serde.writer(schema_id)
+        return serde.made_of(written, ("avro of connect", written), lambda: _reader(by, written.text)), by
+
+    def _stored(self, reader: _Reader, by: AvroSchema, payload: bytes) -> object:
+        """What fastavro reads."""
+        from fastavro import schemaless_reader
+
         try:
             if by.check is not None:
-                by.check(payload, 0, serde.empty_items_max)
-            value = schemaless_reader(BytesIO(payload), reader.parsed, None, return_record_name=True)
+                by.check(payload, 0, self._serde.empty_items_max)
+            return schemaless_reader(BytesIO(payload), reader.parsed, None, return_record_name=True)
         except READ_ERRORS as error:  # fastavro has no common one for bytes that are no value
             raise DataError("INVALID_VALUE", f"the bytes are no value of their Avro schema: {error!r}") from error
-        return SchemaAndValue(reader.schema, reader.convert(value))
 
 
 def _reader(written: AvroSchema, text: str) -> _Reader:
@@ -156,7 +178,7 @@ def _reader(written: AvroSchema, text: str) -> _Reader:
     # What is parsed of a single primitive is its type alone, without what Connect has written beside it.
     definition = json.loads(text) if isinstance(written.parsed, str) else written.parsed
     schema = AvroReaderSchema(values.read_default).of(definition)
-    return _Reader(physical(written), schema, values.reader(schema), written.raw_bytes)
+    return _Reader(physical(written), schema, values, values.reader(schema), written.raw_bytes)
 
 
 def physical(schema: AvroSchema) -> AvroJson:

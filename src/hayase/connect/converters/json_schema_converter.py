@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -13,10 +13,16 @@ import msgspec
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import one_of
+from hayase.connect.converters.json_columns import column_reader
 from hayase.connect.converters.json_schema_documents import DocumentReader, document_of
 from hayase.connect.converters.json_values import Convert, plain_to_json
 from hayase.connect.converters.physical_values import EntryValues
-from hayase.connect.converters.registry_converter import RegistryConverter, payload_of, registry_config
+from hayase.connect.converters.registry_converter import (
+    ReadStructs,
+    RegistryConverter,
+    payload_of,
+    registry_config,
+)
 from hayase.connect.exceptions import DataError
 from hayase.connect.schema import ConnectSchema, SchemaAndValue
 from hayase.serde.json_schema_serde import JsonSchemaSerde
@@ -33,6 +39,16 @@ class JsonSchemaWriter:
 
     serde: JsonSchemaSerde
     convert: Convert
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads values of one schema; without one they stay as they are. `exactly`: numbers keep all their digits."""
+
+    schema: ConnectSchema | None
+    values: EntryValues
+    convert: Convert | None
+    exactly: bool
 
 
 class JsonSchemaConverter(RegistryConverter[JsonSchemaWriter]):
@@ -88,22 +104,36 @@ class JsonSchemaConverter(RegistryConverter[JsonSchemaWriter]):
 
     def read(self, topic: str, data: bytes) -> SchemaAndValue:
         """See RegistryConverter."""
+        reader = self._reader_of(data)
+        value = _decoded(data, exactly=reader.exactly)
+        return SchemaAndValue(reader.schema, value if reader.convert is None else reader.convert(value))
+
+    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+        """See RegistryConverter."""
+        reader = self._reader_of(data[0])
+        if reader.schema is None:
+            return None
+        structs = [_decoded(each, exactly=reader.exactly) for each in data]
+        return ReadStructs(structs, reader.schema, lambda schema: column_reader(reader.values, schema))
+
+    def _reader_of(self, data: bytes) -> _Reader:
         serde = self._serde
         written = serde.written_schema(serde.schema_id(data))
         key = ("json schema of connect", written, self._optional)
-        schema, convert, exactly = serde.made_of(written, key, lambda: self._reader(written))
-        try:
-            value = (_decode_exactly if exactly else _decode)(payload_of(data))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise DataError("INVALID_JSON", f"the bytes behind the schema id are no JSON: {error}") from error
-        return SchemaAndValue(schema, value if convert is None else convert(value))
+        return serde.made_of(written, key, lambda: self._reader(written))
 
-    def _reader(self, written: RegistrySchema) -> tuple[ConnectSchema | None, Callable[[Any], Any] | None, bool]:
+    def _reader(self, written: RegistrySchema) -> _Reader:
         if written.references:
             raise DataError("INVALID_SCHEMA", "a JSON Schema that refers to other subjects; Connect needs it in one")
-        document = json.loads(written.text)
+        document, values = json.loads(written.text), EntryValues()
         if document in ({}, True):
-            return None, None, False
-        values = EntryValues()
+            return _Reader(None, values, None, False)
         schema = DocumentReader(document, values.read_default, optional_unless_required=self._optional).schema()
-        return schema, values.reader(schema), "connect.data.Decimal" in written.text
+        return _Reader(schema, values, values.reader(schema), "connect.data.Decimal" in written.text)
+
+
+def _decoded(data: bytes, *, exactly: bool) -> Any:
+    try:
+        return (_decode_exactly if exactly else _decode)(payload_of(data))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DataError("INVALID_JSON", f"the bytes behind the schema id are no JSON: {error}") from error

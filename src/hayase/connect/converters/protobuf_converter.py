@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,12 @@ from hayase.connect.converters.protobuf_schemas import (
     is_entry,
     schema_of,
 )
-from hayase.connect.converters.registry_converter import RegistryConverter, payload_of, registry_config
+from hayase.connect.converters.registry_converter import (
+    ReadStructs,
+    RegistryConverter,
+    payload_of,
+    registry_config,
+)
 from hayase.connect.exceptions import DataError
 from hayase.connect.logical_types import decimal_from_bytes, unscaled_bytes
 from hayase.connect.schema import ConnectSchema, SchemaAndValue, validate_value
@@ -101,6 +106,14 @@ class ProtobufConverter(RegistryConverter[ProtobufWriter]):
             return SchemaAndValue(schema, read(message.FromString(payload[at:])))
         except READ_ERRORS as error:
             raise DataError("INVALID_VALUE", f"the bytes are no message {schema.name}: {error}") from error
+
+    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+        """See RegistryConverter."""
+        read = [self.read(topic, each) for each in data]
+        schema = read[0].schema
+        if schema is None or any(each.schema is not schema for each in read):  # other messages of the same file
+            return None
+        return ReadStructs([each.value for each in read], schema, lambda _: lambda column: column)
 
     def _reader(
         self, written: RegistrySchema, indexes: tuple[int, ...]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from hayase.connect.columns import ReadColumn, StructColumns
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.contracts import Converter
 from hayase.connect.exceptions import DataError, RetriableError
 from hayase.connect.model import ConnectHeaders
-from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue
+from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue, SchemaType
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
 from hayase.core.records import Headers
 from hayase.serde.protocol import Side
@@ -83,6 +85,21 @@ def registry_config() -> ConfigDef:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadStructs:
+    """Structs of one schema.
+
+    Attributes:
+        structs: as the format gives them, none of them null.
+        schema: of all of them.
+        column_reader: what reads the column of a field.
+    """
+
+    structs: Sequence[object]
+    schema: ConnectSchema
+    column_reader: Callable[[ConnectSchema | None], ReadColumn]
+
+
 class RegistryConverter(Converter, Generic[W]):
     """Base of the converters whose bytes carry the id of a schema in a registry.
 
@@ -126,6 +143,10 @@ class RegistryConverter(Converter, Generic[W]):
     def read(self, topic: str, data: bytes) -> SchemaAndValue:
         """The value of bytes, with its schema."""
 
+    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+        """The structs of records of one schema, as the format gives them; `None`: the schema is of something else."""
+        return None
+
     def from_connect_data(
         self, topic: str, headers: ConnectHeaders, schema: ConnectSchema | None, value: object
     ) -> bytes | None:
@@ -146,6 +167,23 @@ class RegistryConverter(Converter, Generic[W]):
         if data is None:
             return NO_VALUE
         return self._asked(lambda: self.read(topic, data))
+
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
+        """See `Converter.to_connect_columns`: all records are of one schema of the registry, which is of a struct."""
+        filled = [each for each in data if each is not None]
+        if len({each[:HEAD_SIZE] for each in filled}) != 1:
+            return None
+        try:
+            found = self._asked(lambda: self.read_structs(topic, filled))
+            if found is None or found.schema.type is not SchemaType.STRUCT or found.schema.default is not None:
+                return None
+            if any(each is None for each in found.structs):
+                return None
+            rest = iter(found.structs)
+            structs = [None if each is None else next(rest) for each in data]
+            return StructColumns(structs, found.schema, found.column_reader)
+        except (DataError, RetriableError):  # said where the record is read by itself
+            return None
 
     def _writer(self, topic: str, schema: ConnectSchema | None) -> W:
         key = topic, id(schema)

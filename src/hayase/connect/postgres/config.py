@@ -9,6 +9,7 @@ from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import all_of, at_least, between, list_of, matching, non_empty, non_null, one_of
 from hayase.connect.postgres.column_types import TypeModes
+from hayase.connect.postgres.debezium_keys import refused_keys
 from hayase.connect.postgres.text_values import SESSION_OPTIONS
 from hayase.core.errors import ConfigError
 
@@ -167,6 +168,8 @@ class CaptureConfig(TypedConfig):
 
     def __init__(self, props: Mapping[str, object]) -> None:
         super().__init__(CONFIG, props)
+        for key, error in refused_keys(props).items():
+            raise ConfigError("INVALID_SETTING", error, setting=key)
         self.prefix = self.string("topic.prefix")
         self.delimiter = self.string("topic.delimiter")
         self.database = self.string("database.dbname")

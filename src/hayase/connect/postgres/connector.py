@@ -17,6 +17,7 @@ from hayase.connect.exceptions import ConnectError
 from hayase.connect.model import SourceOffset
 from hayase.connect.postgres.config import CONFIG, CaptureConfig
 from hayase.connect.postgres.database import Database
+from hayase.connect.postgres.debezium_keys import refused_keys
 from hayase.connect.postgres.offsets import StreamOffset
 from hayase.connect.postgres.task import PostgresSourceTask
 from hayase.core.errors import ConfigError, MissingRequirementError
@@ -96,6 +97,7 @@ class PostgresConnector(SourceConnector):
     def validate(self, props: Props) -> list[ConfigValue]:
         """Check the values, then the database: its settings, privileges, tables."""
         values = super().validate(props)
+        values += [ConfigValue(key, props[key], errors=[error]) for key, error in refused_keys(props).items()]
         if any(value.errors for value in values):
             return values
         by_name = {value.name: value for value in values}

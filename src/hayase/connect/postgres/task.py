@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -73,6 +74,8 @@ class PostgresSourceTask(SourceTask):
         self._offset: StreamOffset | None = None  # behind what was polled
         self._progress = SnapshotProgress()
         self._polled_lsn = 0
+        self._polls = 0
+        self._waiting: deque[tuple[int, int]] = deque()  # polls, and the position behind what they have handed out
         self._stopped = False
         self._polling = threading.Lock()
 
@@ -106,14 +109,23 @@ class PostgresSourceTask(SourceTask):
             if self._stopped:
                 return None
             try:
-                return self._next(self._session or self._connect()) or None
+                records = self._next(self._session or self._connect())
+                self._polls += 1
+                if self._polled_lsn != (self._waiting[-1][1] if self._waiting else self._durable_lsn):
+                    self._waiting.append((self._polls, self._polled_lsn))
+                return records or None
             except BaseException:  # also of the interpreter: a connection must not stay half-way in the stream
                 self._disconnect()
                 raise
 
     def commit(self) -> None:
-        """Confirm what was polled: it is durable now."""
-        self._durable_lsn = max(self._durable_lsn, self._polled_lsn)
+        """Confirm all that was polled: it is durable now."""
+        self.commit_polled(self._polls)
+
+    def commit_polled(self, polls: int) -> None:
+        """Confirm what the first polls have handed out: it is durable now."""
+        while self._waiting and self._waiting[0][0] <= polls:
+            self._durable_lsn = max(self._durable_lsn, self._waiting.popleft()[1])
         session = self._session
         if session is not None and session.changes is not None and self._durable_lsn > session.replication.confirmed:
             self._reach("before_confirm")
@@ -207,6 +219,7 @@ class PostgresSourceTask(SourceTask):
         lsn, text = session.replication.create_slot(self._config.slot)
         self._reach("after_slot")
         self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
+        self._waiting.clear()
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
             timeline=timeline,
@@ -287,6 +300,7 @@ class PostgresSourceTask(SourceTask):
 
     def _next_of_snapshot(self, session: _Session, snapshot: SnapshotReader) -> _Records:
         records = snapshot.next_chunk()
+        self.polls_ahead = records is not None
         self._reach("after_last_chunk" if records is None else "after_chunk")
         metrics = self.context.metrics
         metrics["TotalTableCount"] = snapshot.tables_total
@@ -325,6 +339,8 @@ class PostgresSourceTask(SourceTask):
                 break
             if now >= deadline or not replication.wait(deadline - now):
                 break
+        # While it keeps up, changes that come during a publication are to be together in the next one.
+        self.polls_ahead = changes.count >= limit
         records = changes.take()
         replication.keep_alive(self._idle_s)
         if not records:
