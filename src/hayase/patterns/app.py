@@ -29,7 +29,7 @@ from hayase.patterns.saga.saga import Saga
 from hayase.patterns.subject_keys import SubjectKeys
 from hayase.topology.topology import Topology
 
-_SETTINGS = {"max.records.per.epoch": 100_000}
+_SETTINGS = {"max.records.per.epoch": 50_000}
 """Instead of the defaults of other applications: commands and events have a dozen headers each, so they take ten times
 the memory of records without, and more of them in one epoch are not handled any faster."""
 _REPLY_RETENTION = {"retention.ms": str(24 * 3600 * 1000)}
@@ -42,7 +42,7 @@ class PatternsApp(StreamsApp):
 
     Args:
         topology: with aggregates; or one aggregate, which is run by itself.
-        config: settings; in a mapping `max.records.per.epoch` is 100,000 unless it says otherwise.
+        config: settings; in a mapping `max.records.per.epoch` is 50,000 unless it says otherwise.
         partitions: of the topics of aggregates that are made.
         read_models: filled in threads of this process while the application is started.
 
