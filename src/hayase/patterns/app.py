@@ -26,6 +26,7 @@ from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_
 from hayase.patterns.relations import aggregates_of, sagas_of
 from hayase.patterns.saga.definition import check_versions
 from hayase.patterns.saga.saga import Saga
+from hayase.patterns.saga.unread_answers import refuse_unread, unread_answers
 from hayase.patterns.subject_keys import SubjectKeys
 from hayase.topology.topology import Topology
 
@@ -120,6 +121,7 @@ class PatternsApp(StreamsApp):
         Raises:
             ConfigError: `EVENTS_WOULD_BE_LOST`: a topic of events expires or is compacted.
             ConfigError: `AGGREGATE_OWNED`: another application has decided for an aggregate.
+            TopologyError: `ANSWERS_UNREAD`: open sagas would lose answers that the program before has not read.
         """
         log = open_log(log_config(self.config))
         try:
@@ -133,8 +135,18 @@ class PatternsApp(StreamsApp):
                 make_topic(log, runner.model, self._partitions)
             for saga in self.sagas.values():
                 self._make_topics(log, saga)
+                unread = unread_answers(log, self.config, saga, self.aggregates)
+                if unread and self._has_open(saga):
+                    refuse_unread(saga.name, unread)
         finally:
             log.close()
+
+    def _has_open(self, saga: Saga[Any]) -> bool:
+        """Whether a saga is open, or may be: its state cannot be read here."""
+        try:
+            return any(row.value for row in self.store(saga.open_store).all())
+        except (StateError, CheckpointError):
+            return True
 
     @overload
     def commands(self, aggregate: str, *, source: str = "/client") -> CommandClient[Any]: ...
