@@ -179,7 +179,7 @@ class _Opened:
         self.events = EventLog(aggregate, self.log)
 
     def check_kept_if_due(self) -> None:
-        """Check the settings of the topic, unless that was done a moment ago: asking a broker takes longer than reading.
+        """Check the settings of the topic, unless that was done a moment ago: asking takes longer than reading.
 
         Raises:
             UnknownTopicError, ConfigError: as `check_kept`.
