@@ -17,7 +17,7 @@ from hayase.query.checkpoint import open_checkpoint
 
 
 def unread_answers(log: Log, config: StreamsConfig, saga: Saga[Any], here: Collection[str]) -> dict[str, int]:
-    """Offsets that the program before has not read of answers that this one reads no more, by topic.
+    """Offsets that the program before has not read of answers that this one does not read, by topic.
 
     Args:
         log: of the topics.
