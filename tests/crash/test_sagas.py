@@ -103,7 +103,8 @@ def test_sagas_end_right_when_workers_are_killed_at_every_step(
 ) -> None:
     shop = Shop(make_scene, log_kind, seed)
     shop.order()
-    epochs = random.Random(seed).sample(range(1, 14), len(STEPS))
+    # Not epoch 1: the marker by which the driver owns the log bears the number of its first start, which is 1, too.
+    epochs = random.Random(seed).sample(range(2, 14), len(STEPS))
     kills = [Failpoint(name, "kill_worker", epoch) for name, epoch in zip(STEPS, epochs, strict=True)]
     started = shop.scene.start(kills, bounded=False)
     shop.expect_every_order_settled(started)

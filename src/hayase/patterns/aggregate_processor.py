@@ -14,6 +14,7 @@ from hayase.core.errors import HayaseError, LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
+from hayase.patterns.command_ids import CommandIds
 from hayase.patterns.command_reading import (
     Envelope,
     InvalidCommandError,
@@ -24,17 +25,17 @@ from hayase.patterns.command_reading import (
     reply_headers,
 )
 from hayase.patterns.decider import Rejected
+from hayase.patterns.outgoing import Answered, Outgoing
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
-from hayase.patterns.saga.answers import AnsweredSaga
-from hayase.patterns.state_rows import AggregateState, stored_reply, time_and_reply, time_and_rest, time_key
+from hayase.patterns.state_rows import AggregateState, time_key
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.handlers import HandlerAnswer
 from hayase.processor.metrics import Sensor
-from hayase.serde import Serde, Serdes
+from hayase.serde import Serdes
 from hayase.state.stores.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -45,37 +46,10 @@ _LOG = logging.getLogger("hayase.patterns")
 DEADLINE_INTERVAL = timedelta(milliseconds=500)
 """How often deadlines are looked at: a deadline is up to this late."""
 _DUE_AT_ONCE = 10_000
-_EXPIRED_PER_COMMAND = 2
-"""More than come in with a command, so the ids that are kept do not grow."""
 _COUNTED: tuple[str, ...] = (
     *("accepted", "rejected", "conflict", "failed", "invalid", "repeated", "dead-letter", "event", "deadline"),
 )
 _META = "\0evolve"
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A value on its way to a topic."""
-
-    data: bytes
-    partition: int = -1
-    topic: str = ""
-
-
-class OutgoingSerde(Serde[Outgoing]):
-    """Writes the bytes of outgoing values as they are."""
-
-    def to_bytes(self, value: Outgoing) -> bytes:
-        """See Serde."""
-        return value.data
-
-    def from_bytes(self, data: bytes) -> Outgoing:
-        """See Serde."""
-        return Outgoing(data)
-
-
-def reply_partition(topic: str, key: bytes, value: Outgoing, partitions: int) -> int | None:
-    """The partition in which the sender of a command waits; that of the key if it has named none."""
-    return None if value.partition < 0 else value.partition % partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +88,15 @@ class _Outcome(msgspec.Struct):
 class AggregateSupplier(TopicCreatingSupplier):
     """Makes the processors of an aggregate, and brings its stores."""
 
-    sagas: tuple[AnsweredSaga, ...] = ()
-    """Those of the same topology that send it commands."""
+    answered: tuple[Answered, ...] = ()
+    """Senders of commands in the same topology that get their answers at once."""
 
     def __init__(self, aggregate: EventSourced[Any, Any, Any]) -> None:
         self.aggregate = aggregate
 
     def __call__(self) -> AggregateProcessor:
         """A processor for one task."""
-        return AggregateProcessor(self.aggregate, self.sagas)
+        return AggregateProcessor(self.aggregate, self.answered)
 
     def stores(self) -> list[StoreSpec]:
         """States, ids of commands with their replies, their times, and deadlines."""
@@ -139,15 +113,13 @@ class AggregateSupplier(TopicCreatingSupplier):
 class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgoing]):
     """Decides the commands of the aggregates of one partition, one after the other."""
 
-    def __init__(self, aggregate: EventSourced[Any, Any, Any], sagas: Sequence[AnsweredSaga] = ()) -> None:
+    def __init__(self, aggregate: EventSourced[Any, Any, Any], answered: Sequence[Answered] = ()) -> None:
         self._aggregate = aggregate
-        self._sagas = sagas
+        self._answered = answered
         self._source = f"/{aggregate.name}"
         self._events_sink = f"{aggregate.name}-events-sink"
         self._replies_sink = f"{aggregate.name}-replies-sink"
         self._commands_sink = f"{aggregate.name}-reactions-sink"
-        self._expired_before_ms = -1
-        """Ids that are older than this have been removed in this process."""
         self._compared = False
 
     def init(self, context: ProcessorContext[bytes, Outgoing]) -> None:
@@ -157,10 +129,11 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         if self._aggregate.keys is not None:
             self._aggregate.keys.bind(context.app_configs())
         self._states = context.get_state_store(self._aggregate.state_store)
-        self._ids = context.get_state_store(f"{name}-command-ids")
-        self._times = context.get_state_store(f"{name}-command-times")
+        self._id_rows = context.get_state_store(f"{name}-command-ids")
+        times = context.get_state_store(f"{name}-command-times")
         self._deadlines = context.get_state_store(f"{name}-deadlines")
-        self._undone = UndoneCommands(name, self._ids, self._times)
+        self._ids = CommandIds(self._aggregate.limits.deduplication_ms, self._id_rows, times)
+        self._undone = UndoneCommands(name, self._id_rows, self._ids)
         metrics = context.metrics()
         self._counted: dict[str, Sensor] = {
             what: metrics.add_rate_total_sensor("event-sourced", name, what) for what in _COUNTED
@@ -172,13 +145,13 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         """Handle one command."""
         now_ms = self.context.current_system_time_ms()
         self._compare_evolve()
-        self._forget_expired(now_ms)
+        self._ids.forget_expired(now_ms)
         try:
             envelope = read_envelope(record)
         except UnreadableCommandError as error:
             self._dead_letter(record, error.code, error.reason)
             return
-        stored = self._stored_reply(envelope, now_ms)
+        stored = self._ids.reply(envelope, now_ms)
         if stored is not None:
             self._counted["repeated"].record()
             self._reply_with(envelope, stored)
@@ -195,7 +168,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             return
         if expected is not None and expected != before.version:
             reason = f"the aggregate has version {before.version}, expected was {expected}"
-            self._remember(envelope, now_ms, self._reply(envelope, before.version, "conflict", reason=reason))
+            conflict = self._reply(envelope, before.version, "conflict", reason=reason)
+            self._ids.remember(envelope.aggregate_id, envelope.command_id, conflict, now_ms)
             return
         try:
             undone_before = bool(envelope.undoes) and self._undone.was_undone(envelope)
@@ -283,8 +257,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             reply = self._reply(envelope, outcome.state.version, "accepted", events=outcome.events)
         else:
             reply = self._reply(envelope, outcome.state.version, "rejected", reason=outcome.rejected)
-        self._remember(envelope, now_ms, reply)
-        if envelope.undoes and outcome.rejected is None and self._aggregate.limits.deduplication_ms:
+        self._ids.remember(envelope.aggregate_id, envelope.command_id, reply, now_ms)
+        if envelope.undoes and outcome.rejected is None:
             self._undone.refuse_from_now_on(envelope, outcome.state.version, now_ms)
         for command in outcome.commands:
             self.context.forward(command, self._commands_sink)
@@ -340,15 +314,15 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         return data
 
     def _reply_with(self, envelope: Envelope, data: bytes, events: Sequence[Record[bytes, Outgoing]] = ()) -> None:
-        """Send a reply to the command's sender: to its topic, and, if that is a saga of the topology, to the saga."""
+        """Send a reply to the command's sender: to its topic, and, if it gets answers at once, to itself."""
         now_ms = self.context.current_system_time_ms()
         headers = reply_headers(envelope, self._source, now_ms)
         reply = Outgoing(data, envelope.reply_partition)
         self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), self._replies_sink)
-        for saga in self._sagas:
+        for sender in self._answered:
             caused = [cloud_events.id_and_type(event.headers) for event in events]
-            for key, answer, answer_headers in saga.answers(envelope, self._source, caused, data):
-                command = Record(key, Outgoing(answer, topic=saga.commands_topic), now_ms, answer_headers)
+            for key, answer, answer_headers in sender.answers(envelope, self._source, caused, data):
+                command = Record(key, Outgoing(answer, topic=sender.commands_topic), now_ms, answer_headers)
                 self.context.forward(command, self._commands_sink)
 
     def _dead_letter(self, record: Record[bytes | None, bytes | None], code: str, reason: str) -> None:
@@ -361,39 +335,6 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         now_ms = self.context.current_system_time_ms()
         dead = Record(record.key or b"", Outgoing(record.value or b""), now_ms, headers)
         self.context.forward(dead, f"{self._aggregate.name}-dead-letters-sink")
-
-    def _stored_reply(self, envelope: Envelope, now_ms: int) -> bytes | None:
-        stored = self._ids.get(_id_key(envelope))
-        if stored is None:
-            return None
-        time_ms, reply = time_and_reply(stored)
-        return reply if now_ms - time_ms < self._aggregate.limits.deduplication_ms else None
-
-    def _remember(self, envelope: Envelope, now_ms: int, reply: bytes) -> None:
-        if not self._aggregate.limits.deduplication_ms:
-            return
-        key = _id_key(envelope)
-        self._ids.put(key, stored_reply(now_ms, reply))
-        self._times.put(time_key(now_ms, key), b"")
-
-    def _forget_expired(self, now_ms: int) -> None:
-        """Remove a few ids that are too old, if there may be any."""
-        before_ms = now_ms - self._aggregate.limits.deduplication_ms
-        if before_ms <= self._expired_before_ms:
-            return
-        expired = []
-        for key, _ in self._times.range(None, time_key(before_ms + 1, "")):
-            expired.append(key)
-            if len(expired) == _EXPIRED_PER_COMMAND:
-                break
-        else:
-            self._expired_before_ms = before_ms
-        for key in expired:
-            time_ms, id_key = time_and_rest(key)
-            self._times.delete(key)
-            stored = self._ids.get(id_key)
-            if stored is not None and time_and_reply(stored)[0] == time_ms:  # else the id was used again
-                self._ids.delete(id_key)
 
     def _send_due(self, now_ms: int) -> None:
         due = []
@@ -413,21 +354,17 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         if self._compared:
             return
         self._compared = True
-        digest, kept = self._aggregate.evolve_digest().encode(), self._ids.get(_META)
+        digest, kept = self._aggregate.evolve_digest().encode(), self._id_rows.get(_META)
         if kept is not None and kept != digest:
             _LOG.warning(
                 "evolve of %s has changed; states that are kept are those of the earlier one. If they do not count any "
                 "more, raise state_version and run `hayase events rebuild`", self._aggregate.name,
             )  # fmt: skip
         if kept != digest:
-            self._ids.put(_META, digest)
+            self._id_rows.put(_META, digest)
 
 
 def _due(reaction: Reaction, now_ms: int) -> tuple[AggregateCommand, int]:
     if isinstance(reaction, Deadline):
         return reaction.command, now_ms + reaction.after // timedelta(milliseconds=1)
     return reaction, now_ms
-
-
-def _id_key(envelope: Envelope) -> str:
-    return f"{envelope.aggregate_id}\0{envelope.command_id}"

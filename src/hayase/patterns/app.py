@@ -26,10 +26,11 @@ from hayase.patterns.read_models.runner import ReadModelRunner, gauge_lag, make_
 from hayase.patterns.relations import aggregates_of, sagas_of
 from hayase.patterns.saga.definition import check_versions
 from hayase.patterns.saga.saga import Saga
+from hayase.patterns.saga.unread_answers import refuse_unread, unread_answers
 from hayase.patterns.subject_keys import SubjectKeys
 from hayase.topology.topology import Topology
 
-_SETTINGS = {"max.records.per.epoch": 100_000}
+_SETTINGS = {"max.records.per.epoch": 50_000}
 """Instead of the defaults of other applications: commands and events have a dozen headers each, so they take ten times
 the memory of records without, and more of them in one epoch are not handled any faster."""
 _REPLY_RETENTION = {"retention.ms": str(24 * 3600 * 1000)}
@@ -42,7 +43,7 @@ class PatternsApp(StreamsApp):
 
     Args:
         topology: with aggregates; or one aggregate, which is run by itself.
-        config: settings; in a mapping `max.records.per.epoch` is 100,000 unless it says otherwise.
+        config: settings; in a mapping `max.records.per.epoch` is 50,000 unless it says otherwise.
         partitions: of the topics of aggregates that are made.
         read_models: filled in threads of this process while the application is started.
 
@@ -120,6 +121,7 @@ class PatternsApp(StreamsApp):
         Raises:
             ConfigError: `EVENTS_WOULD_BE_LOST`: a topic of events expires or is compacted.
             ConfigError: `AGGREGATE_OWNED`: another application has decided for an aggregate.
+            TopologyError: `ANSWERS_UNREAD`: open sagas would lose answers that the program before has not read.
         """
         log = open_log(log_config(self.config))
         try:
@@ -133,8 +135,18 @@ class PatternsApp(StreamsApp):
                 make_topic(log, runner.model, self._partitions)
             for saga in self.sagas.values():
                 self._make_topics(log, saga)
+                unread = unread_answers(log, self.config, saga, self.aggregates)
+                if unread and self._has_open(saga):
+                    refuse_unread(saga.name, unread)
         finally:
             log.close()
+
+    def _has_open(self, saga: Saga[Any]) -> bool:
+        """Whether a saga is open, or may be: its state cannot be read here."""
+        try:
+            return any(row.value for row in self.store(saga.open_store).all())
+        except (StateError, CheckpointError):
+            return True
 
     @overload
     def commands(self, aggregate: str, *, source: str = "/client") -> CommandClient[Any]: ...

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
-from hayase.patterns.aggregate_processor import (
-    AggregateSupplier,
-    FailedCommand,
-    FailureHandler,
-    OutgoingSerde,
-    reply_partition,
-)
+from hayase.patterns.aggregate_processor import AggregateSupplier, FailedCommand, FailureHandler
 from hayase.patterns.decider import C, Decider, S
 from hayase.patterns.event_index import EventDecoder, IndexSupplier
+from hayase.patterns.outgoing import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import CommandTarget, Reacting, Reactions
 from hayase.patterns.recorded_events import RecordedEvent, Upcaster, upcast
 from hayase.patterns.relations import check_relations

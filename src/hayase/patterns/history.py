@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from datetime import datetime
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LAST_VERSION = 2**63 - 1
+_CHECKED_EVERY_S = 5.0
+"""How long a change of the topic's settings may go unnoticed by a history that is read."""
 
 
 class EventHistory(Generic[S]):
@@ -159,7 +162,7 @@ class EventHistory(Generic[S]):
             if opened is None or opened.process_id != os.getpid():
                 opened = self._opened = _Opened(self._aggregate, self._app.config)
                 weakref.finalize(self, opened.close)
-        check_kept(opened.log, self._aggregate.events_topic)
+        opened.check_kept_if_due()
         return opened.events
 
 
@@ -170,8 +173,21 @@ class _Opened:
         if aggregate.keys is not None:
             aggregate.keys.bind(config)
         self.process_id = os.getpid()
+        self._topic = aggregate.events_topic
+        self._checked_s = float("-inf")
         self.log = open_log(log_config(config))
         self.events = EventLog(aggregate, self.log)
+
+    def check_kept_if_due(self) -> None:
+        """Check the settings of the topic, unless that was done a moment ago: asking takes longer than reading.
+
+        Raises:
+            UnknownTopicError, ConfigError: as `check_kept`.
+        """
+        now_s = time.monotonic()
+        if now_s - self._checked_s >= _CHECKED_EVERY_S:
+            check_kept(self.log, self._topic)
+            self._checked_s = now_s
 
     def close(self) -> None:
         """Close both; in a forked process the connections are its parent's."""

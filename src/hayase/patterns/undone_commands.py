@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from hayase.patterns.command_ids import CommandIds, id_key
 from hayase.patterns.command_reading import Envelope
 from hayase.patterns.replies import Reply, decode_reply, encode_reply
-from hayase.patterns.state_rows import stored_reply, time_and_reply, time_key
+from hayase.patterns.state_rows import time_and_reply
 
 UNDONE = "UNDONE"
 """Code of the reply that an action gets after its undo."""
@@ -32,14 +33,14 @@ class UndoneCommands:
 
     Args:
         aggregate: name of the aggregate.
-        ids: the store of ids with their replies.
-        times: the store of their times.
+        rows: the store of ids with their replies.
+        ids: by which they are remembered.
     """
 
-    def __init__(self, aggregate: str, ids: Any, times: Any) -> None:
+    def __init__(self, aggregate: str, rows: Any, ids: CommandIds) -> None:
         self._aggregate = aggregate
+        self._rows = rows
         self._ids = ids
-        self._times = times
 
     def was_accepted(self, undo: Envelope) -> bool:
         """Whether the command that is undone is known to have been accepted, and was not undone."""
@@ -53,20 +54,14 @@ class UndoneCommands:
 
     def refuse_from_now_on(self, undo: Envelope, version: int, now_ms: int) -> None:
         """The undone command gets a refusal, if it arrives from now on."""
-        reply = refusal_of_undone(self._aggregate, undo, version)
-        key = _key(undo)
-        self._ids.put(key, stored_reply(now_ms, encode_reply(reply)))
-        self._times.put(time_key(now_ms, key), b"")
+        reply = encode_reply(refusal_of_undone(self._aggregate, undo, version))
+        self._ids.remember(undo.aggregate_id, undo.undoes, reply, now_ms)
 
     def _reply(self, undo: Envelope) -> Reply | None:
-        stored = self._ids.get(_key(undo))
+        stored = self._rows.get(id_key(undo.aggregate_id, undo.undoes))
         if stored is None:
             return None
         try:
             return decode_reply(time_and_reply(stored)[1])
         except msgspec.MsgspecError:
             return None
-
-
-def _key(undo: Envelope) -> str:
-    return f"{undo.aggregate_id}\0{undo.undoes}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
 from hayase.core.errors import HayaseError
@@ -25,6 +26,7 @@ from hayase.task.clocks import STREAM_TIME
 from hayase.task.column_inputs import Origin, no_record
 from hayase.task.compiled_subtopology import CompiledSink
 from hayase.task.input_merge import RecordSource
+from hayase.task.outputs import Outputs
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.spilled_frames import SpilledRecordCache
 from hayase.task.task_context import TaskContext
@@ -172,6 +174,7 @@ class RowEpoch:
         self.punctuations = Punctuations(context.clocks, context.wall_clock_ms, self._punctuate, life.punctuations)
         life.punctuations = self.punctuations
         self._spills: list[SpilledRecordCache] = []
+        self._contexts: list[RowContext] = []
         self._nodes = self._made_nodes(emit_edge, after_run)
         self._entries = [
             [[self._nodes[name] for name in names] for names in source.prefix.targets]
@@ -179,6 +182,28 @@ class RowEpoch:
             else [[self._nodes[name] for name in subtopology.children[source.name]]]
             for source in subtopology.sources
         ]
+
+    def release(self) -> None:
+        """The epoch is over: let go of what it has read and made.
+
+        Nodes and the epoch refer to each other, and processors that live on to the epoch. So what it still had would
+        be kept until the garbage collector looks for cycles, which it seldom does in workers.
+        """
+        for ctx in self._contexts:
+            ctx.connect(())
+        self._contexts, self._nodes, self._entries, self._spills, self._live = [], {}, [], [], {}
+        self._raw, self._row = no_record(-1), 0
+        nothing = Outputs()
+        failures = replace(self.context.failures, outputs=nothing, log=None)
+        self.context = replace(
+            self.context,
+            state=None,
+            globals={},
+            outputs=nothing,
+            failures=failures,
+            space=None,
+            after_chunk=lambda: None,
+        )
 
     def _made_nodes(self, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None) -> dict[str, RowNode]:
         subtopology, space = self._subtopology, self.context.space
@@ -207,6 +232,7 @@ class RowEpoch:
                 tables[name] = rows
         for name, ctx in contexts.items():
             ctx.connect([nodes[child] for child in subtopology.children[name]])
+        self._contexts = [*contexts.values()]
         return nodes
 
     @property

@@ -73,6 +73,7 @@ def _run_epoch(life: TaskLife, context: TaskContext, buffers: Sequence[InputBuff
             send_edges()
     epoch.finish()
     send_edges()
+    epoch.release()
 
 
 def _process(epoch: RowEpoch, chunk: Chunk) -> None:

@@ -18,20 +18,21 @@ STEPS = [replace(step, timeout=timedelta(days=30)) for step in (RESERVE, PAY, SH
 saga = Saga("checkout", Checkout, STEPS)
 
 
-def _topology() -> Topology:
+def topology_of_both() -> Topology:
+    """The aggregate and the saga in one topology."""
     builder = StreamsBuilder()
     STOCK.add_to(builder)
     saga.add_to(builder)
     return builder.build()
 
 
-topology = _topology()
+topology = topology_of_both()
 
 
 class LocalSagas(LocalOrders):
     """An application with a saga that takes an epoch whenever something was sent, in a thread of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, topology: Topology = topology) -> None:
         topics = (*STOCK.topics, *saga.topics, *_others())
         super().__init__(folder, topology=topology, topics=topics, events="stock-events")
 

@@ -20,6 +20,7 @@ from tests.unit.patterns.shop_model import AGGREGATES, ORDER, STOCK, expect_mode
 
 from hayase.cli.demo.shop_customers import goods, wishes
 from hayase.patterns.aggregate_processor import AggregateProcessor
+from hayase.patterns.command_ids import CommandIds
 from hayase.patterns.undone_commands import UndoneCommands
 
 pytestmark = pytest.mark.long
@@ -64,7 +65,7 @@ def test_however_epochs_are_cut_and_whatever_fails_the_shop_equals_the_model(
 
 
 def _ids_do_not_count_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AggregateProcessor, "_stored_reply", lambda self, envelope, now_ms: None)
+    patch.setattr(CommandIds, "reply", lambda self, command, now_ms: None)
 
 
 def _undos_do_not_close_their_actions(patch: pytest.MonkeyPatch) -> None:

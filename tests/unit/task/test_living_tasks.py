@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from hayase import Consumed, Processor, Produced, Serdes, Stores, StreamsBuilder
 from hayase.core.errors import ProcessingError
 from hayase.core.failpoints import VARIABLE, FailpointError
 from hayase.core.records import TopicPartition
+from hayase.log.protocol import RecordBatch
+from hayase.task.outputs import TopicOutput
 
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
 
@@ -123,3 +126,21 @@ def test_an_attempt_that_is_killed_before_its_delta_begins_anew(
     apps[0].run_bundle("0-0", record, [])
     assert out(apps[0]) == [101, 102]
     assert Numbering.calls == ["init", "close 2", "init"]
+
+
+def test_what_an_epoch_read_and_sent_is_freed_without_the_garbage_collector(apps: list[LocalApp]) -> None:
+    app = apps[0]
+    epoch(app)  # from now on a processor and punctuations live on
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(each) for each in gc.get_objects()}
+        epoch(app)
+        left = [each for each in gc.get_objects() if id(each) not in before]
+        assert not [each for each in left if isinstance(each, TopicOutput) or _is_of(each, "orders")]
+    finally:
+        gc.enable()
+
+
+def _is_of(value: object, topic: str) -> bool:
+    return isinstance(value, RecordBatch) and value.topic == topic

@@ -21,7 +21,7 @@ ANSWER = "Answer"
 
 
 class AnsweredSaga(msgspec.Struct, frozen=True):
-    """A saga that gets its answers from an aggregate without a detour through the aggregate's topics.
+    """A saga that gets its answers from an aggregate without a detour through the aggregate's topics (`Answered`).
 
     Attributes:
         name: of the saga.
@@ -36,14 +36,7 @@ class AnsweredSaga(msgspec.Struct, frozen=True):
     def answers(
         self, command: Envelope, source: str, events: Sequence[tuple[str, str]], reply: bytes
     ) -> Iterator[tuple[bytes, bytes, Headers]]:
-        """Key, value and headers of the answers to a command, in the order of what happened.
-
-        Args:
-            command: any command of the aggregate; those of other senders get none.
-            source: the aggregate.
-            events: ids and types of those that it caused.
-            reply: to it.
-        """
+        """See `Answered.answers`."""
         command_id = command.command_id
         parts = read_command_id(self.name, command_id)
         if parts is None:

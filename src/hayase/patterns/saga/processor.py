@@ -13,7 +13,6 @@ from hayase.core.errors import HayaseError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
-from hayase.patterns.aggregate_processor import Outgoing
 from hayase.patterns.command_reading import (
     Envelope,
     InvalidCommandError,
@@ -23,6 +22,7 @@ from hayase.patterns.command_reading import (
     read_envelope,
     reply_headers,
 )
+from hayase.patterns.outgoing import Outgoing
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
 from hayase.patterns.saga.definition import SagaState, check_versions

@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
-from hayase.patterns.aggregate_processor import OutgoingSerde, reply_partition
+from hayase.patterns.outgoing import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import AggregateCommand, CommandTarget, check_aggregate_id
 from hayase.patterns.relations import aggregate_suppliers, check_relations
 from hayase.patterns.saga.answers import AnsweredSaga, AnswerReader
@@ -141,7 +141,7 @@ class Saga(CommandTarget[Any], Generic[D]):
         for target in self.targets:
             counted = frozenset(types[target.name])
             if target.name in here:
-                here[target.name].sagas += (AnsweredSaga(self.name, self.commands_topic, counted),)
+                here[target.name].answered += (AnsweredSaga(self.name, self.commands_topic, counted),)
                 continue
             self._read(builder, target.replies_topic, f"{target.name}-replies", None)
             if counted:
