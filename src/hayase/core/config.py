@@ -59,8 +59,8 @@ class StreamsConfig:
         processing_guarantee: `processing.guarantee`: `exactly_once_v2` or `at_least_once`. The default is
             exactly-once, unlike Kafka Streams', because an epoch is published by one transaction anyway.
         commit_interval_ms: `commit.interval.ms`: how long a record waits at most until its results are committed, while
-            an epoch takes no more than half of that; in a shared runtime the time from one epoch to the next; default
-            100, Kafka Streams' value under exactly-once; 0: at once.
+            an epoch takes no more than a quarter of that; in a shared runtime the time from one epoch to the next;
+            default 100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
         max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no
             progress for so long is ended, and Spark tries the task again; default 300,000. A record that was

@@ -35,7 +35,7 @@ def test_settings_that_hold_secrets_are_not_on_the_command_line(launched: list[A
         "spark.jars.repositories": "https://ada:x4@repository.example",
     }
     jvm_gateway.launch_jvm(settings, 0o077)
-    assert launched == [({"spark.driver.memory": "1g"}, {"umask": 0o077, "start_new_session": True})]
+    assert launched == [({"spark.driver.memory": "1g"}, {"umask": 0o077})]
 
 
 def test_python_workers_are_told_the_umask_of_the_program(launched: list[Any]) -> None:

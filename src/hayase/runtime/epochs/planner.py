@@ -369,6 +369,8 @@ class EpochPlanner:
         with_answers = self._input.with_answers(available)
         self._awaits_answers = with_answers is None
         if with_answers is None:
+            if answered:
+                self._say(after, available.records)
             return None
         available = with_answers
         if waited:

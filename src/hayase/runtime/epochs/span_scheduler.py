@@ -187,10 +187,11 @@ def pause_s(interval_s: float, epoch_s: float) -> float:
     """How long after an epoch's beginning the next one begins.
 
     A record waits for that long at most, and for the epoch that reads it: for the commit interval in all, where an
-    epoch takes no more than half of it.
+    epoch takes no more than a quarter of it. Longer epochs are not begun more often for that: they would be busy
+    longer, the more the busier the machine is.
 
     Args:
         interval_s: the commit interval.
         epoch_s: how long the last epoch took, planning included.
     """
-    return max(interval_s - epoch_s, interval_s / 2)
+    return max(interval_s - epoch_s, 0.75 * interval_s)

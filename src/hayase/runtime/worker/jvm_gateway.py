@@ -22,10 +22,6 @@ _STATUS = Path("/proc/self/status")
 def launch_jvm(settings: Mapping[str, str], umask: int) -> None:
     """Start the JVM, unless this process has one. What Spark writes (shuffled rows above all) has no access for others.
 
-    It has a session of its own: a signal that a terminal or a supervisor sends to the group of this process is a
-    request to stop, which this process carries out; the JVM and its Python processes would break off an epoch. They end
-    when this process does: the JVM reads its input to the end.
-
     Settings that hold secrets are left out: they would be on a command line, which every user of the machine can read.
     Spark gets all settings again over the connection to the JVM when the session is made.
 
@@ -41,8 +37,7 @@ def launch_jvm(settings: Mapping[str, str], umask: int) -> None:
             shown.set(key, value)
     if (own := _own_umask()) is not None:
         os.environ[UMASK_VARIABLE] = own
-    options = {"umask": umask, "start_new_session": True}
-    SparkContext._ensure_initialized(gateway=launch_gateway(shown, options))
+    SparkContext._ensure_initialized(gateway=launch_gateway(shown, {"umask": umask}))
 
 
 def folder_of_jvm() -> str:
