@@ -53,6 +53,16 @@ def test_a_child_forgets_expressions_that_it_cannot_keep(calls: RowCalls) -> Non
         assert [len(each({"T": "a"})) for each in made] == [1000 + number for number in range(PROGRAMS_KEPT + 2)]
 
 
+def test_rows_that_cannot_be_sent_use_up_no_process() -> None:
+    made = RowCalls(1.0, at_most=1)
+    try:
+        for _ in range(2):
+            with pytest.raises(TypeError):
+                made(b"", {"T": object()})
+    finally:
+        made.close()
+
+
 @pytest.mark.long
 def test_an_expression_that_takes_too_long_is_ended_and_not_computed_again_for_a_while(calls: RowCalls) -> None:
     ended = calls.ended

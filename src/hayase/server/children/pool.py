@@ -151,7 +151,12 @@ class ChildPool:
             ChildrenBusyError, ChildEndedError: see there.
         """
         child = self.take(timeout_s)
-        found = self.asked(child, request(child), read, timeout_s)
+        try:
+            message = request(child)
+        except BaseException:
+            self.end(child)
+            raise
+        found = self.asked(child, message, read, timeout_s)
         self.give_back(child)
         return found
 
