@@ -133,7 +133,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         times = context.get_state_store(f"{name}-command-times")
         self._deadlines = context.get_state_store(f"{name}-deadlines")
         self._ids = CommandIds(self._aggregate.limits.deduplication_ms, self._id_rows, times)
-        self._undone = UndoneCommands(name, self._id_rows, self._ids)
+        self._undone = UndoneCommands(name, self._ids)
         metrics = context.metrics()
         self._counted: dict[str, Sensor] = {
             what: metrics.add_rate_total_sensor("event-sourced", name, what) for what in _COUNTED

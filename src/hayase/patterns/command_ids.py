@@ -29,17 +29,19 @@ class CommandIds:
 
     def reply(self, command: Envelope, now_ms: int) -> bytes | None:
         """The reply to an earlier command of that id; `None`: there was none in the window."""
-        stored = self._ids.get(id_key(command.aggregate_id, command.command_id))
-        if stored is None:
-            return None
-        time_ms, reply = time_and_reply(stored)
-        return reply if now_ms - time_ms < self._window_ms else None
+        kept = self.kept(command.aggregate_id, command.command_id)
+        return kept[1] if kept is not None and now_ms - kept[0] < self._window_ms else None
+
+    def kept(self, aggregate_id: str, command_id: str) -> tuple[int, bytes] | None:
+        """Time and reply of a command, as long as they are kept, which may be longer than the window."""
+        stored = self._ids.get(_id_key(aggregate_id, command_id))
+        return None if stored is None else time_and_reply(stored)
 
     def remember(self, aggregate_id: str, command_id: str, reply: bytes, now_ms: int) -> None:
         """Give the reply to every repeat of the command from now on."""
         if not self._window_ms:
             return
-        key = id_key(aggregate_id, command_id)
+        key = _id_key(aggregate_id, command_id)
         self._ids.put(key, stored_reply(now_ms, reply))
         self._times.put(time_key(now_ms, key), b"")
 
@@ -63,6 +65,5 @@ class CommandIds:
                 self._ids.delete(of_id)
 
 
-def id_key(aggregate_id: str, command_id: str) -> str:
-    """The key of a command in the store of ids."""
+def _id_key(aggregate_id: str, command_id: str) -> str:
     return f"{aggregate_id}\0{command_id}"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from hayase.patterns.command_ids import CommandIds, id_key
+from hayase.patterns.command_ids import CommandIds
 from hayase.patterns.command_reading import Envelope
 from hayase.patterns.replies import Reply, decode_reply, encode_reply
-from hayase.patterns.state_rows import time_and_reply
 
 UNDONE = "UNDONE"
 """Code of the reply that an action gets after its undo."""
@@ -33,13 +30,11 @@ class UndoneCommands:
 
     Args:
         aggregate: name of the aggregate.
-        rows: the store of ids with their replies.
         ids: by which they are remembered.
     """
 
-    def __init__(self, aggregate: str, rows: Any, ids: CommandIds) -> None:
+    def __init__(self, aggregate: str, ids: CommandIds) -> None:
         self._aggregate = aggregate
-        self._rows = rows
         self._ids = ids
 
     def was_accepted(self, undo: Envelope) -> bool:
@@ -58,10 +53,10 @@ class UndoneCommands:
         self._ids.remember(undo.aggregate_id, undo.undoes, reply, now_ms)
 
     def _reply(self, undo: Envelope) -> Reply | None:
-        stored = self._rows.get(id_key(undo.aggregate_id, undo.undoes))
-        if stored is None:
+        kept = self._ids.kept(undo.aggregate_id, undo.undoes)
+        if kept is None:
             return None
         try:
-            return decode_reply(time_and_reply(stored)[1])
+            return decode_reply(kept[1])
         except msgspec.MsgspecError:
             return None
