@@ -134,7 +134,13 @@ class TaskContext:
             raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None
 
     def keys_of_epoch(self, node: str) -> set[str]:
-        """Keys, by their `repr`, that a node remembers until the end of the epoch; empty at its beginning."""
+        """Keys, by their `repr`, that nodes remember until the end of the epoch; empty at its beginning.
+
+        Args:
+            node: whose they are: of a ForeignKeySubscribe the keys of left rows that replaced their foreign key; of a
+                right table the keys of rows that were deleted, which its ForeignKeyFanOut adds and its ForeignKeyLookUp
+                reads (in columns the latter does both, and adds those of chunks before).
+        """
         return self._keys_of_epoch.setdefault(node, set())
 
 

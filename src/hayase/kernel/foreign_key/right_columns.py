@@ -178,12 +178,12 @@ class ForeignKeyLookUpColumns(ColumnNode):
         """The answers to those subscriptions that want one."""
         frame = inputs[0].filter(pl.col(INSTRUCTION) != int(Instruction.UNSUBSCRIBE))
         frame, rows = self._reader.read(frame, ctx)
-        deletions = _deletions(ctx.sent(self._reader.table))
         silent = rows[NULL] & (frame[INSTRUCTION] == int(Instruction.ANSWER_IF_THERE))
-        if silent.any():
+        if silent.any() or ctx.spill is not None:
+            deletions = _deletions(ctx.sent(self._reader.table))
             silent &= ~self._deleted(frame, deletions, ctx)
-        if ctx.spill is not None:
-            ctx.keys_of_epoch(self._reader.table).update(map(repr, deletions[KEY].to_list()))
+            if ctx.spill is not None:  # for the chunks behind this one
+                ctx.keys_of_epoch(self._reader.table).update(map(repr, deletions[KEY].to_list()))
         if silent.any():
             frame, rows = frame.filter(~silent), rows.filter(~silent)
         gone = rows[NULL] | (frame[INSTRUCTION] == int(Instruction.UNSUBSCRIBE_AND_ANSWER))

@@ -127,7 +127,7 @@ class ColumnContext(Protocol):
         ...
 
     def keys_of_epoch(self, node: str) -> set[str]:
-        """See TaskContext: of the chunks before, and what nodes add to it."""
+        """See TaskContext."""
         ...
 
     def table(self, name: str) -> TableColumns:

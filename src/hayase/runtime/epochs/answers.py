@@ -2,7 +2,8 @@
 
 A left row that changes while the answer that removes its result is under way drops that answer. The epoch that wrote
 the answer sees to its own later changes (`hayase.kernel.foreign_key`); in the next epoch answers come before all other
-records, so nothing can change before they are read. See docs/decisions/20261121-answers-through-a-topic.md.
+records, which therefore change no left row before the answers are read. Which cases that leaves:
+docs/decisions/20261121-answers-through-a-topic.md.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Answers:
     def ends(self) -> dict[TopicPartition, int] | None:
         """Behind all that complete epochs wrote; `None` while some of that is committed but not visible yet.
 
-        What a look before says does not do: it may be older than the last epoch's end.
+        The log is asked: an earlier look at it may be older than the end of the last epoch.
         """
         if not self.partitions:
             return {}
