@@ -162,6 +162,7 @@ class EpochInput:
         left = sum(ends[p] - starts[p] for p in self.partitions)
         records_max = max(records_max - (available.records - left), 1)
         if left <= records_max:
+            self._cut.reset()
             return ends
         if not self._by_time:
             return fair_ends(starts, ends, records_max)

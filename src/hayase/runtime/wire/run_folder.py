@@ -36,7 +36,7 @@ class RunFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._place = f"{folder}{os.sep}"
+        self._prefix = f"{folder}{os.sep}"
 
     def pause_requested(self) -> bool:
         """Whether the application was paused."""
@@ -73,11 +73,11 @@ class RunFolder:
     # Planners look for requests many times an epoch. For a file that is not there, pathlib costs ten times as much.
 
     def _exists(self, name: str) -> bool:
-        return os.access(self._place + name, os.F_OK)
+        return os.access(self._prefix + name, os.F_OK)
 
     def _read(self, name: str) -> bytes | None:
         try:
-            descriptor = os.open(self._place + name, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._prefix + name, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         with os.fdopen(descriptor, "rb") as file:
