@@ -170,6 +170,27 @@ def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(s
     assert Epochs(scene.blobs).last_done() == 2
 
 
+def test_the_pause_behind_an_epoch_follows_from_what_it_took(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def long_pause(interval_s: float, epoch_s: float) -> float:
+        asked.append((interval_s, epoch_s))
+        return WAIT_S
+
+    monkeypatch.setattr(span_scheduler, "pause_s", long_pause)
+    planner, scheduler = spans()
+    job = begun(scene, planner, scheduler, two())
+    scene.put(2)
+    wait_until(lambda: bool(asked))
+    scene.control.request_stop()
+    assert job.ends()
+    scheduler.finish()
+    assert [(interval_s, epoch_s > 0) for interval_s, epoch_s in asked] == [(0.0, True)]
+    assert scheduler.last_completed(-1) == 0  # the next one was waited for
+
+
 @pytest.mark.parametrize("epoch_s", [0.0, 0.015, 0.025])
 def test_results_are_committed_within_the_commit_interval(epoch_s: float) -> None:
     longest_wait_s = span_scheduler.pause_s(0.1, epoch_s)
