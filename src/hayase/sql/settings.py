@@ -100,7 +100,9 @@ SETTINGS: Mapping[str, Setting] = {
         "10485760", "the record cache of aggregations and tables, in bytes", values.whole(0)
     ),
     "statestore.cache.max.bytes": _honoured(None, "the newer name of cache.max.bytes.buffering", values.whole(0)),
-    "commit.interval.ms": _honoured("2000", "how long an epoch collects records", values.whole(0)),
+    "commit.interval.ms": _honoured(
+        "2000", "the time from one epoch to the next while there is input", values.whole(0)
+    ),
     "processing.guarantee": _honoured(
         "exactly_once_v2", "as in Kafka Streams; ksqlDB's default is at_least_once", values.guarantee
     ),
