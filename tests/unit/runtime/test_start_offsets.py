@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
@@ -56,6 +58,20 @@ def test_a_topic_that_was_matched_is_recorded_by_an_epoch_of_its_own_though_noth
     assert later.next_epoch(0) == 1
     assert later.record(1).records == 0
     assert set(later.record(1).ranges) == {"in", "other"}
+
+
+@pytest.mark.parametrize("topic_id", ["/HaYAtfCTUOYYMEWmxzq+g", "Ha//tfCTUOYYMEWmxzq+gw", "../AtfCTUOYYMEWmxzq+gw"])
+def test_the_place_of_a_topic_is_kept_whatever_its_id_is(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, topic_id: str
+) -> None:
+    (info,) = scene.log.describe(["other"]).values()
+    monkeypatch.setattr(scene.log, "describe", lambda names: {"other": dataclasses.replace(info, topic_id=topic_id)})
+    see(scene, "other")
+    put_other(scene, 3)
+    places = [TopicPartition("other", number) for number in range(2)]
+    assert recorded_offsets(scene.blobs, scene.log, places) == dict.fromkeys(places, 0)
+    forget_positions(scene.blobs, [topic_id])
+    assert not scene.blobs.list(POSITIONS_FOLDER)
 
 
 def test_the_first_look_counts_and_a_topic_made_anew_is_another_one(scene: Scene) -> None:

@@ -82,7 +82,7 @@ def record_positions(
     What arrives between the moment a topic is first seen and the first epoch that reads it is not skipped then.
     """
     for info in topics:
-        name = f"{POSITIONS_FOLDER}{info.topic_id}"
+        name = _name(info.topic_id)
         if not moves(resets.get(info.name, _EARLIEST)) or blobs.exists(name):
             continue
         partitions = [TopicPartition(info.name, number) for number in range(info.partitions)]
@@ -173,9 +173,10 @@ def recorded_offsets(blobs: BlobStore, log: Log, partitions: Sequence[TopicParti
         return {}
     recorded: dict[TopicPartition, int] = {}
     for info in log.describe(sorted({p.topic for p in partitions})).values():
-        data = blobs.get(f"{POSITIONS_FOLDER}{info.topic_id}")
+        name = _name(info.topic_id)
+        data = blobs.get(name)
         if data is not None:
-            kept = _decoded(f"{POSITIONS_FOLDER}{info.topic_id}", data)
+            kept = _decoded(name, data)
             recorded |= {TopicPartition(info.name, number): offset for number, offset in kept.offsets.items()}
     return {p: recorded[p] for p in partitions if p in recorded}
 
@@ -194,6 +195,11 @@ def _decoded(name: str, data: bytes) -> Position:
 def forget_positions(blobs: BlobStore, topic_ids: Iterable[str]) -> None:
     """Delete what is kept for topics that an epoch record has a position of."""
     kept = set(blobs.list(POSITIONS_FOLDER))
-    for topic_id in topic_ids:
-        if f"{POSITIONS_FOLDER}{topic_id}" in kept:
-            blobs.delete(f"{POSITIONS_FOLDER}{topic_id}")
+    for name in map(_name, topic_ids):
+        if name in kept:
+            blobs.delete(name)
+
+
+def _name(topic_id: str) -> str:
+    """The blob with the position of a topic. Ids of Kafka are in Base64, whose `/` would be a folder's."""
+    return f"{POSITIONS_FOLDER}{topic_id.replace('/', '_')}"
