@@ -201,7 +201,7 @@ class ForeignKeyLookUpColumns(ColumnNode):
     def _deleted(self, frame: pl.DataFrame, deletions: pl.DataFrame, ctx: ColumnContext) -> pl.Series:
         """Whether the right row of each subscription was deleted before it in the epoch; see the row form."""
         before = ctx.keys_of_epoch(self._reader.table)
-        found = pl.Series([repr(key) in before for key in frame[KEY].to_list()]) if before else None
+        found = pl.Series([repr(key) in before for key in frame[KEY].to_list()], dtype=pl.Boolean) if before else None
         if deletions.height:
             asked, deleted = comparable_orders(frame, deletions, self._order.shared)
             first = pl.DataFrame([deletions[KEY], deleted.alias(_FIRST)]).group_by(KEY).agg(pl.col(_FIRST).min())
