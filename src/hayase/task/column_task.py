@@ -83,10 +83,6 @@ class NodeContext:
         """See TaskContext."""
         return self._context.store_spec(name)
 
-    def keys_of_epoch(self, node: str) -> set[str]:
-        """See TaskContext."""
-        return self._context.keys_of_epoch(node)
-
     def table(self, name: str) -> TableColumns:
         """Another node's table; that node has run already."""
         try:
@@ -176,7 +172,7 @@ def _run_nodes(
     }
     tables: dict[str, TableColumns] = {}
     made: dict[str, object] = {}
-    for node in subtopology.processors:
+    for node in subtopology.processors_in_columns:
         compiled, spill = columns[node.name], spills.get(node.name)
         if spill is not None:
             spill.inputs = inputs

@@ -16,7 +16,7 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.task.plan import Form
 from hayase.task.schema_fields import SchemaFields
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
-from hayase.topology.operators import ForeignKeyResolve, UserCode
+from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe, UserCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,11 @@ class CompiledSubtopology:
         """Positions of the sources with the answers of foreign-key joins."""
         answered = {node.parents[0] for node in self.processors if isinstance(node.operator, ForeignKeyResolve)}
         return frozenset(position for position, source in enumerate(self.sources) if source.name in answered)
+
+    @cached_property
+    def processors_in_columns(self) -> tuple[ProcessorNode, ...]:
+        """In the order in which a frame goes through them: left rows ask when all answers before them are taken."""
+        return tuple(sorted(self.processors, key=lambda node: isinstance(node.operator, ForeignKeySubscribe)))
 
     @cached_property
     def timed(self) -> bool:

@@ -5,8 +5,8 @@ is kept; of several queues the one whose head has the smallest timestamp goes ne
 topology, then by partition. That is the same as sorting stably by the running maximum of each queue's timestamps: a
 record behind a larger timestamp has to wait for it, and is then at the head with a smaller one.
 
-Answers of foreign-key joins come before all else, those of the last join first. They are of epochs before, and an
-answer that finds its row changed is dropped: the row's next update would have to ask again even where it need not.
+Answers of foreign-key joins come before all else, those of the last join first. They are of epochs before, an answer
+that finds its row changed is dropped, and in columns the nodes that ask run behind those that take answers.
 
 An epoch need not be in memory as a whole: each queue is read a bit at a time. Of what has been read, that part is
 certain to come next which lies before the last record read of every queue that goes on: by running maximum of the

@@ -281,10 +281,6 @@ class RowEpoch:
         """See TaskContext."""
         return self.context.store_spec(name)
 
-    def keys_of_epoch(self, node: str) -> set[str]:
-        """See TaskContext."""
-        return self.context.keys_of_epoch(node)
-
     def metadata(self) -> RecordMetadata | None:
         """Where the current record was read; `None` while flushing, in a punctuation, and before the first record."""
         if self._flushing or self._punctuating_ms is not None:

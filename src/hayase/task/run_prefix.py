@@ -188,9 +188,6 @@ class _Context(ColumnContext):
     def store_spec(self, name: str) -> StoreSpec:
         return self._run.context.store_spec(name)
 
-    def keys_of_epoch(self, node: str) -> set[str]:
-        raise AssertionError(f"{self._node} is stateless; it keeps nothing")
-
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")
 

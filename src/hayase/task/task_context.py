@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -56,7 +56,6 @@ class TaskContext:
     """Whether to call what is due by the wall clock; the test driver does only when its clock is moved."""
     after_chunk: Callable[[], None] = lambda: None
     """Called when a chunk of the input is processed: time to spill, perhaps."""
-    _keys_of_epoch: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -132,16 +131,6 @@ class TaskContext:
             return self.subtopology.stores[name]
         except KeyError:
             raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None
-
-    def keys_of_epoch(self, node: str) -> set[str]:
-        """Keys, by their `repr`, that nodes remember until the end of the epoch; empty at its beginning.
-
-        Args:
-            node: whose they are: of a ForeignKeySubscribe the keys of left rows that replaced their foreign key; of a
-                right table the keys of rows that were deleted, which its ForeignKeyFanOut adds and its ForeignKeyLookUp
-                reads (in columns the latter does both, and adds those of chunks before).
-        """
-        return self._keys_of_epoch.setdefault(node, set())
 
 
 class WorkerServices(Protocol):

@@ -29,7 +29,7 @@ def describe(topology: TopologyGraph) -> str:
               <-- KSTREAM-SOURCE-0000000000
     """
     shown = {topic: internal.name for topic, internal in topology.internal_topics.items()}
-    parts: list[tuple[int, str]] = [(part.id, _subtopology(part, shown)) for part in topology.subtopologies]
+    parts: list[tuple[int, str]] = [(part.id, _subtopology(part, topology, shown)) for part in topology.subtopologies]
     parts += [(topology.global_table_ids[table.store], _global(table, topology)) for table in topology.global_tables]
     return "Topologies:\n " + "".join("  " + text for _, text in sorted(parts))
 
@@ -58,7 +58,7 @@ def _order(this: _Drawn, other: _Drawn) -> int:
     return (mine > others) - (mine < others)
 
 
-def _subtopology(part: SubTopology, shown: Mapping[str, str]) -> str:
+def _subtopology(part: SubTopology, topology: TopologyGraph, shown: Mapping[str, str]) -> str:
     drawn = {name: _Drawn(node) for name, node in _in_hash_order({node.name: node for node in part.nodes})}
     for node in drawn.values():
         for name in node.node.parents:
@@ -67,7 +67,7 @@ def _subtopology(part: SubTopology, shown: Mapping[str, str]) -> str:
             parent.children.add(node)
             parent.grow(node.size)
     ordered = sorted(drawn.values(), key=lambda node: (-node.size, node.node.name))
-    text = "".join(_node(node.node, _names(node.parents), _names(node.children), shown) for node in ordered)
+    text = "".join(_node(node.node, _names(node.parents), _names(node.children), topology, shown) for node in ordered)
     return f"Sub-topology: {part.id}\n{text}\n"
 
 
@@ -75,7 +75,9 @@ def _names(nodes: Iterable[_Drawn]) -> list[str]:
     return [node.node.name for node in nodes]
 
 
-def _node(node: Node, parents: Sequence[str], children: Sequence[str], shown: Mapping[str, str]) -> str:
+def _node(
+    node: Node, parents: Sequence[str], children: Sequence[str], topology: TopologyGraph, shown: Mapping[str, str]
+) -> str:
     below = f"      --> {', '.join(children) or 'none'}\n"
     above = f"      <-- {', '.join(parents) or 'none'}\n"
     match node:
@@ -84,7 +86,7 @@ def _node(node: Node, parents: Sequence[str], children: Sequence[str], shown: Ma
         case SinkNode():
             return f"    Sink: {node.name} ({_target(node, shown)})\n{above}"
         case ProcessorNode():
-            stores = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(node.stores)))
+            stores = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(topology.shown_stores(node))))
             return f"    Processor: {node.name} (stores: [{stores}])\n{below}{above}"
 
 
@@ -107,8 +109,8 @@ def _global(table: GlobalTable, topology: TopologyGraph) -> str:
     number = topology.global_table_ids[table.store]
     return (
         f"Sub-topology: {number} for global store (will not generate tasks)\n"
-        + _node(table.source, [], [table.processor.name], {})
-        + _node(table.processor, [table.source.name], [], {})
+        + _node(table.source, [], [table.processor.name], topology, {})
+        + _node(table.processor, [table.source.name], [], topology, {})
     )
 
 

@@ -194,6 +194,10 @@ class TopologyGraph:
                     join(owner.setdefault(store, node.name), node.name)
         return groups
 
+    def shown_stores(self, node: ProcessorNode) -> tuple[str, ...]:
+        """The stores of a node without those that an operator keeps for itself."""
+        return tuple(name for name in node.stores if name not in self.stores or not self.stores[name].internal)
+
     def changed(self, **changes: object) -> None:
         """Replace fields; what was computed from them is forgotten."""
         for name in list(vars(self)):

@@ -64,7 +64,7 @@ class _Drawing:
             case SinkNode():
                 self._arrows.append(f"    {here} --> {self._topic(node.topic or _extractor(node))}")
             case ProcessorNode():
-                stores = list(node.stores)
+                stores = list(self._topology.shown_stores(node))
                 if isinstance(node.operator, StreamGlobalTableJoin):
                     stores.append(node.operator.store)
                 self._arrows += [f"    {here} -.- {self._store(name)}" for name in dict.fromkeys(stores)]

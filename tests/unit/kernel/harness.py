@@ -156,7 +156,6 @@ class Environment:
         self.at_end: dict[int, pl.DataFrame] = {}
         self.current = 0
         self.first = 0
-        self.keys: dict[str, set[str]] = {}
         self._specs = {
             name: StoreSpec(
                 spec.name, spec.kind, spec.key_serde, spec.value_serde, spec.retention_ms, spec.window_size_ms,
@@ -175,9 +174,6 @@ class Environment:
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._specs[name]
-
-    def keys_of_epoch(self, node: str) -> set[str]:
-        return self.keys.setdefault(node, set())
 
     def metadata(self) -> RecordMetadata | None:
         return None
@@ -227,7 +223,6 @@ def run_rows(case: Case, epochs: Sequence[Sequence[Input]], *, typed: bool = Tru
         return [*found, Child("tap", None)] if name in sent else found
 
     for inputs in epochs:
-        env.keys.clear()
         tables: dict[str, TableRows] = {}
         nodes: dict[str, RowNode] = {}
         contexts = {name: RowContext(name, env, children(name), tables, schemas) for name in (*case.sources, *sent)}
@@ -281,9 +276,6 @@ class NodeContext:
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._env.store_spec(name)
-
-    def keys_of_epoch(self, node: str) -> set[str]:
-        return self._env.keys_of_epoch(node)
 
     def sent(self, name: str) -> pl.DataFrame:
         return self._sent[name]
@@ -365,7 +357,6 @@ def run_columns(case: Case, epochs: Sequence[Sequence[Input]]) -> Result:
     env = Environment(case)
     sent: dict[str, list[Record[Any, Any]]] = {node.name: [] for node in compiled}
     for inputs in epochs:
-        env.keys.clear()
         frames = {name: source_frame(source, name, inputs) for name, source in case.sources.items()}
         tables: dict[str, Any] = {}
         by_name: dict[str, Any] = {}

@@ -108,10 +108,15 @@ class LocalRun:
         sink_partitions: int = 1,
         chunk: Chunking | None = None,
         by_turns: bool = False,
+        read_back: Sequence[int] = (),
         **settings: Any,
     ) -> None:
-        """With `by_turns`, what runs in columns runs every second epoch as one of few records does."""
+        """With `by_turns`, what runs in columns runs every second epoch as one of few records does.
+
+        The first epochs read `read_back` records of internal topics, the others all that there are.
+        """
         self._chunk = chunk
+        self._read_back = read_back
         self._by_turns = by_turns
         config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
         topology = configured(topology, config)
@@ -136,8 +141,9 @@ class LocalRun:
         self.result = Result()
 
     def run_epoch(self, records: Sequence[Given]) -> None:
-        """One epoch that reads these, and what the epoch before wrote to internal topics."""
-        records, self._waiting = [*self._waiting, *records], []
+        """One epoch that reads these, and what the epochs before wrote to internal topics."""
+        count = self._read_back[self._epoch] if self._epoch < len(self._read_back) else len(self._waiting)
+        records, self._waiting = [*self._waiting[:count], *records], self._waiting[count:]
         by_partition: dict[tuple[str, int], list[Given]] = {}
         for record in records:
             by_partition.setdefault((record.topic, record.partition), []).append(record)
@@ -161,7 +167,7 @@ class LocalRun:
                     self.result.stores[(task, name)] = dict(epoch.store(name).range())
         return self.result
 
-    def _read_back(self, topic: str, sent: Sent) -> Given:
+    def _as_input(self, topic: str, sent: Sent) -> Given:
         partition = sent.partition
         if partition is None or partition < 0:
             partition = 0 if sent.key is None else partition_for_key(sent.key, self.plan.topics[topic])
@@ -202,7 +208,7 @@ class LocalRun:
                 records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, chosen, strict=True)
                 sent = [Sent(*record) for record in records]
                 if batch.topic in self.plan.internal:
-                    self._waiting += [self._read_back(batch.topic, record) for record in sent]
+                    self._waiting += [self._as_input(batch.topic, record) for record in sent]
                 else:
                     self.result.sent.setdefault(batch.topic, []).extend(sent)
             return list(outputs.all_rows())

@@ -21,7 +21,7 @@ from hayase.dsl.options.joined import KeyPartitioner, TableJoined
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.table_state import TableState, table_spec
 from hayase.dsl.views import TableMaterialization
-from hayase.serde import JsonSerde
+from hayase.serde import JsonSerde, Serdes
 from hayase.serde.plain import PlainSerde
 from hayase.serde.subscription_columns import PARTITION
 from hayase.serde.subscriptions import Answer, AnswerSerde, CombinedKeySerde, SubscriptionSerde
@@ -41,6 +41,7 @@ _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
 _RESPONSE = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-"
 _OUTPUT = "KTABLE-FK-JOIN-OUTPUT-"
+_JOINED_KEYS = "KTABLE-FK-JOIN-JOINED-KEYS-STATE-STORE-"
 _SINK, _SOURCE = "KTABLE-SINK-", "KTABLE-SOURCE-"
 
 
@@ -62,6 +63,7 @@ class _Names:
     resolve: str
     output: str
     output_store: str
+    joined_keys: str
 
     @classmethod
     def of(cls, state: TableState, name: str | None, store: str | None) -> _Names:
@@ -70,7 +72,7 @@ class _Names:
         def name_of(suffix: str, prefix: str) -> str:
             return names.suffixed_or_next(name, suffix, prefix)
 
-        return cls(
+        made = (
             name_of("-subscription-registration", _REGISTRATION) + "-topic",
             name_of("-subscription-registration-processor", _REGISTRATION),
             name_of("-subscription-registration-sink", _SINK),
@@ -86,6 +88,8 @@ class _Names:
             name_of("-result", _OUTPUT),
             store or names.next(f"{_OUTPUT}STATE-STORE-"),
         )
+        # Kafka Streams has no such store: its name takes no number of the builder's.
+        return cls(*made, f"{name}-joined-keys" if name else f"{_JOINED_KEYS}{made[1][-10:]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +145,12 @@ def foreign_key_join(
     # the epoch is never passed on, so nothing would say that the answer is gone.
     right.view.uncache()
 
-    subscribe = ForeignKeySubscribe(extract, is_left, InternalSerdes(names.subscriptions, foreign_key, digested))
-    graph.processor(names.subscribe, (left.node,), subscribe)
+    joined_keys = None if is_left else names.joined_keys
+    own = () if joined_keys is None else (joined_keys,)
+    if joined_keys is not None:
+        graph.store(StoreSpec(joined_keys, "key_value", left_key, Serdes.bytes(), caching=False, internal=True))
+    subscribe = ForeignKeySubscribe(extract, joined_keys, InternalSerdes(names.subscriptions, foreign_key, digested))
+    graph.processor(names.subscribe, (left.node,), subscribe, own)
     subscription = SubscriptionSerde(left_key)
     source = graph.table_repartition(
         names.subscribe,
@@ -162,8 +170,8 @@ def foreign_key_join(
         _ToAsker() if joined.partitioner is None else _KeyPartitioner(joined.partitioner),
     )
     serdes = InternalSerdes(names.subscriptions, left_key, digested)
-    resolve = ForeignKeyResolve(left.node, is_left, function, serdes, schema)
-    graph.processor(names.resolve, (answers,), resolve, left.view.stores_to_read())
+    resolve = ForeignKeyResolve(left.node, joined_keys, function, serdes, schema)
+    graph.processor(names.resolve, (answers,), resolve, (*left.view.stores_to_read(), *own))
 
     key = Known(materialized.key_serde) if materialized.key_serde else left.key
     value = Known(materialized.value_serde) if materialized.value_serde else Known(None, schema)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
+from hayase.kernel.foreign_key.joined_keys import JoinedKeys
 from hayase.kernel.foreign_key.left_rows import digest_of
 from hayase.kernel.frame.callables import call_each, with_keys
 from hayase.kernel.frame.exact_keys import equal_keys, is_exact
 from hayase.kernel.frame.expressions import carried, result_type, struct_type, visible
+from hayase.kernel.frame.key_columns import key_bytes
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.vectorized import keys_of, results_of
 from hayase.kernel.join.joined_tables_columns import JoinedTables
@@ -58,24 +61,31 @@ def _digesting(codec: ColumnCodec | None, value: Schema) -> ColumnCodec | None:
     return codec
 
 
-def _follows_replaced(keys: pl.Series, replaces: np.ndarray, replaced: set[str]) -> np.ndarray:
-    """Which updates follow one of the same key and epoch that replaced its foreign key; see the row form.
+@dataclass(frozen=True, slots=True)
+class _ColumnJoinedKeys:
+    """The joined keys in column form.
 
-    Args:
-        keys: of the updates.
-        replaces: which of them replace a foreign key.
-        replaced: keys with such an update before; those of this frame are added.
+    Attributes:
+        store: name of the store.
+        codec: of left keys.
     """
-    found = np.zeros(len(keys), np.bool_)
-    # Before there are any, only rows that replace one, and those that share a key, can make a difference.
-    rows = np.arange(len(keys)) if replaced else np.flatnonzero(replaces | keys.is_duplicated().to_numpy())
-    if not replaced and not replaces.any():
-        return found
-    for row, key in zip(rows.tolist(), map(repr, keys.gather(rows).to_list()), strict=True):
-        found[row] = key in replaced
-        if replaces[row]:
-            replaced.add(key)
-    return found
+
+    store: str
+    codec: ColumnCodec
+
+    @classmethod
+    def of(cls, store: str | None, ctx: CompileContext) -> _ColumnJoinedKeys | None:
+        """Those of an inner join whose key serde has a column form."""
+        codec = None if store is None else ctx.stores[store].key_serde.columns
+        return None if store is None or codec is None else cls(store, codec)
+
+    def among(self, keys: pl.Series, ctx: ColumnContext) -> np.ndarray:
+        """Which of the keys are joined."""
+        return JoinedKeys(ctx.byte_store(self.store)).among(key_bytes(keys, self.codec))
+
+    def set(self, keys: pl.Series, joined: pl.Series, ctx: ColumnContext) -> None:
+        """What the answers of keys say."""
+        JoinedKeys(ctx.byte_store(self.store)).set_many(key_bytes(keys, self.codec), joined.to_list())
 
 
 class ForeignKeySubscribeColumns(ColumnNode):
@@ -85,6 +95,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         edge: of the left table.
         digested: column form of the serde of left values.
         foreign: schema of foreign keys.
+        joined: of an inner join.
     """
 
     def __init__(
@@ -95,6 +106,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         operator: ForeignKeySubscribe,
         digested: ColumnCodec,
         foreign: Schema,
+        joined: _ColumnJoinedKeys | None,
     ) -> None:
         super().__init__(name, output)
         self._edge = edge
@@ -102,6 +114,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         self._operator = operator
         self._digested = digested
         self._foreign = foreign
+        self._joined = joined
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """Up to two subscriptions of each update: what the old row asked for is taken back, the new one asks."""
@@ -109,7 +122,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         asks, asked = new[KEY].is_not_null().to_numpy(), old[KEY].is_not_null().to_numpy()
         same = asks & asked & equal_keys(new[KEY], old[KEY])
         there = ~(frame[NULL] & frame[OLD_NULL]).to_numpy()
-        if self._operator.left:
+        if self._joined is None:
             first = np.where(asked & ~same, int(Instruction.UNSUBSCRIBE), -1)
             second = np.where(there, int(Instruction.ANSWER_ALWAYS), -1)
         else:
@@ -117,10 +130,12 @@ class ForeignKeySubscribeColumns(ColumnNode):
             ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
             last = np.where(asks, int(Instruction.UNSUBSCRIBE), int(Instruction.UNSUBSCRIBE_AND_ANSWER))
             first = np.where(asked & ~same, last, -1)
-            replaced = _follows_replaced(frame[KEY], asked & ~same, ctx.keys_of_epoch(self.name))
-            always = (asked & ~same) | replaced
-            again = np.where(always, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
-            second = np.where(asks | (replaced & there & ~asked), again, -1)
+            always = asked & ~same
+            unsure = np.flatnonzero(there & ~always)
+            joined = np.zeros(frame.height, np.bool_)
+            joined[unsure] = self._joined.among(frame[KEY].gather(unsure), ctx)
+            again = np.where(always | joined, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
+            second = np.where(asks | joined, again, -1)
         return self._sent(frame, new[KEY], old[KEY], (first, second), ctx)
 
     def _extracted(self, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
@@ -177,8 +192,11 @@ def foreign_key_subscribe_columns(
             return None
     elif not (has_python_records(edge) and has_python_values(foreign.schema)):
         return None
+    joined = _ColumnJoinedKeys.of(operator.joined_keys, ctx)
+    if joined is None and not operator.left:
+        return None
     output = EdgeSchema(foreign.schema, subscription_schema(edge.key))
-    return ForeignKeySubscribeColumns(node.name, edge, output, operator, digested, foreign.schema)
+    return ForeignKeySubscribeColumns(node.name, edge, output, operator, digested, foreign.schema, joined)
 
 
 class ForeignKeyResolveColumns(ColumnNode):
@@ -188,19 +206,20 @@ class ForeignKeyResolveColumns(ColumnNode):
         reader: reads the left table.
         joined: makes the results.
         digested: column form of the serde of left values.
+        joined_keys: of an inner join.
     """
 
     def __init__(
         self,
         name: str,
         output: EdgeSchema,
-        operator: ForeignKeyResolve,
         reader: TableReader,
         joined: JoinedTables,
         digested: ColumnCodec,
+        joined_keys: _ColumnJoinedKeys | None,
     ) -> None:
         super().__init__(name, output)
-        self._operator = operator
+        self._joined_keys = joined_keys
         self._reader = reader
         self._joined = joined
         self._digested = digested
@@ -212,11 +231,13 @@ class ForeignKeyResolveColumns(ColumnNode):
         if not current.all():
             ctx.metrics.add(DROPPED_RECORDS, self.name, int((~current).sum()))
             frame, rows = frame.filter(current), rows.filter(current)
-        nothing = frame[GONE] & rows[NULL] if self._operator.left else frame[GONE]
+        nothing = frame[GONE] & rows[NULL] if self._joined_keys is None else frame[GONE]
         right = frame.select(
             *(pl.col(RIGHT + name).alias(name) for name in self._joined.right.names), pl.col(GONE).alias(NULL)
         )
         joined, done = self._joined.join(frame, rows, right, ctx, ~nothing)
+        if self._joined_keys is not None:
+            self._joined_keys.set(frame[KEY], ~frame[GONE], ctx)
         kept = frame.select(carried(frame))
         return (kept if done is None else kept.filter(done)).with_columns(joined.get_columns())
 
@@ -237,7 +258,8 @@ def foreign_key_resolve_columns(
     joiner = TableJoiner(operator.joiner, "outer", operator.schema)
     joined = JoinedTables.compile(node.name, joiner, table, EdgeSchema(edge.key, edge.value.right))
     reader = table_reader(node.name, node.parents[0], operator.table, ctx)
-    if joined is None or reader is None:
+    joined_keys = _ColumnJoinedKeys.of(operator.joined_keys, ctx)
+    if joined is None or reader is None or (joined_keys is None and not operator.left):
         return None
     output = EdgeSchema(edge.key, joined.schema)
-    return ForeignKeyResolveColumns(node.name, output, operator, reader, joined, digested)
+    return ForeignKeyResolveColumns(node.name, output, reader, joined, digested, joined_keys)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
+from hayase.kernel.foreign_key.joined_keys import JoinedKeys
 from hayase.kernel.frame.row_functions import row_joiner, row_mapper
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Serde
@@ -14,6 +15,18 @@ from hayase.serde.subscription_columns import AnswerSchema
 from hayase.serde.subscriptions import Instruction, Subscription
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe
+
+
+class _RowJoinedKeys(NamedTuple):
+    serde: Serde
+    keys: JoinedKeys
+
+    @classmethod
+    def of(cls, store: str | None, ctx: RowContext) -> _RowJoinedKeys | None:
+        """Those of an inner join."""
+        if store is None:
+            return None
+        return cls(ctx.env.store_spec(store).key_serde, JoinedKeys(ctx.env.byte_store(store)))
 
 
 class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
@@ -24,7 +37,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
         self._partition = ctx.env.partition
-        self._replaced = ctx.env.keys_of_epoch(self.name)
+        self._joined = _RowJoinedKeys.of(operator.joined_keys, ctx)
 
     def process(self, record: Record) -> None:
         """Subscribe for the new row, and take the subscription of the old one back.
@@ -53,24 +66,18 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._send(record, new, Instruction.ANSWER_ALWAYS)
 
     def _inner(self, record: Record, new: object, old: object) -> None:
-        """An update without a new result is not answered, unless the result before may still be there.
+        """An update without a right row is not answered, unless it takes the row's right row away, or that is joined.
 
-        An answer that says that a result is gone is dropped if its row changes again in the epoch: then the row's next
-        update has to be answered in any case.
+        If a joined row lost its right row, the answer that says so is dropped because of this update.
         """
         if new is None and record.value.new is not None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
-        key = repr(record.key)
-        replaced = key in self._replaced
-        if new is None and old is None:
-            if replaced:
-                self._send(record, None, Instruction.ANSWER_ALWAYS)
-            return
-        if old is None or self._same(new, old):
-            self._send(record, new, Instruction.ANSWER_ALWAYS if replaced else Instruction.ANSWER_IF_THERE)
-            return
-        self._replaced.add(key)
-        if new is None:
+        if old is None or (new is not None and self._same(new, old)):
+            if self._is_joined(record.key):
+                self._send(record, new, Instruction.ANSWER_ALWAYS)
+            elif new is not None:
+                self._send(record, new, Instruction.ANSWER_IF_THERE)
+        elif new is None:
             self._send(record, old, Instruction.UNSUBSCRIBE_AND_ANSWER)
         else:  # what the old foreign key gave must go, even if the new one gives nothing
             self._send(record, old, Instruction.UNSUBSCRIBE)
@@ -78,6 +85,10 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
 
     def _foreign_key(self, record: Record, value: object) -> Any:
         return None if value is None else self._extract(record.with_value(value))
+
+    def _is_joined(self, key: object) -> bool:
+        assert self._joined is not None
+        return self._joined.serde.to_bytes(key) in self._joined.keys
 
     def _same(self, this: object, other: object) -> bool:
         return self._keys.serialize(this) == self._keys.serialize(other)
@@ -96,6 +107,7 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         self._table = ctx.table(operator.table)
         edge = self.edge
         right = edge.value.right if edge is not None and isinstance(edge.value, AnswerSchema) else None
+        self._joined = _RowJoinedKeys.of(operator.joined_keys, ctx)
         self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(operator.table), right)
 
     def process(self, record: Record) -> None:
@@ -106,10 +118,11 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         if answer.digest != value_digest(operator.serdes.value, value):
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        if answer.value is None and (value is None or not operator.left):
-            self.ctx.forward(record.with_value(None))
-            return
-        self.ctx.forward(record.with_value(self._join(record.with_value(value), answer.value)))
+        nothing = answer.value is None and (value is None or not operator.left)
+        result = None if nothing else self._join(record.with_value(value), answer.value)
+        if self._joined is not None:
+            self._joined.keys.set(self._joined.serde.to_bytes(record.key), joined=not nothing)
+        self.ctx.forward(record.with_value(result))
 
 
 def value_digest(serde: Serde, value: object) -> bytes | None:

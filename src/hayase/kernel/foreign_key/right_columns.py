@@ -18,7 +18,6 @@ from hayase.kernel.join.table_reader_columns import TableReader, table_reader
 from hayase.kernel.node.column_node import (
     KEY,
     NULL,
-    OLD_NULL,
     ORDER,
     TS,
     ColumnContext,
@@ -47,7 +46,6 @@ from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import ForeignKeyFanOut, ForeignKeyLookUp, ForeignKeyReceive
 
 _PREFIX = "__prefix"
-_FIRST = "__first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +160,12 @@ class ForeignKeyLookUpColumns(ColumnNode):
 
     Args:
         reader: reads the right table.
-        order: which of its updates a subscription sees.
         names: the fields of right values.
     """
 
-    def __init__(
-        self, name: str, output: EdgeSchema, reader: TableReader, order: LookupOrder, names: Sequence[str]
-    ) -> None:
+    def __init__(self, name: str, output: EdgeSchema, reader: TableReader, names: Sequence[str]) -> None:
         super().__init__(name, output)
         self._reader = reader
-        self._order = order
         self._names = names
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
@@ -179,11 +173,6 @@ class ForeignKeyLookUpColumns(ColumnNode):
         frame = inputs[0].filter(pl.col(INSTRUCTION) != int(Instruction.UNSUBSCRIBE))
         frame, rows = self._reader.read(frame, ctx)
         silent = rows[NULL] & (frame[INSTRUCTION] == int(Instruction.ANSWER_IF_THERE))
-        if silent.any() or ctx.spill is not None:
-            deletions = _deletions(ctx.sent(self._reader.table))
-            silent &= ~self._deleted(frame, deletions, ctx)
-            if ctx.spill is not None:  # for the chunks behind this one
-                ctx.keys_of_epoch(self._reader.table).update(map(repr, deletions[KEY].to_list()))
         if silent.any():
             frame, rows = frame.filter(~silent), rows.filter(~silent)
         gone = rows[NULL] | (frame[INSTRUCTION] == int(Instruction.UNSUBSCRIBE_AND_ANSWER))
@@ -198,23 +187,6 @@ class ForeignKeyLookUpColumns(ColumnNode):
             pl.lit(value=False).alias(NULL),
         )
 
-    def _deleted(self, frame: pl.DataFrame, deletions: pl.DataFrame, ctx: ColumnContext) -> pl.Series:
-        """Whether the right row of each subscription was deleted before it in the epoch; see the row form."""
-        before = ctx.keys_of_epoch(self._reader.table)
-        found = pl.Series([repr(key) in before for key in frame[KEY].to_list()], dtype=pl.Boolean) if before else None
-        if deletions.height:
-            asked, deleted = comparable_orders(frame, deletions, self._order.shared)
-            first = pl.DataFrame([deletions[KEY], deleted.alias(_FIRST)]).group_by(KEY).agg(pl.col(_FIRST).min())
-            firsts = frame.select(KEY).join(first, on=KEY, how="left", maintain_order="left")[_FIRST]
-            here = ((asked >= firsts) if self._order.table_first else (asked > firsts)).fill_null(value=False)
-            found = here if found is None else found | here
-        return pl.repeat(value=False, n=frame.height, eager=True) if found is None else found
-
-
-def _deletions(updates: pl.DataFrame) -> pl.DataFrame:
-    """The updates that delete a row: key and order columns."""
-    return updates.filter(updates[NULL] & ~updates[OLD_NULL]).select(KEY, *order_columns(updates))
-
 
 def foreign_key_look_up_columns(
     node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
@@ -226,11 +198,10 @@ def foreign_key_look_up_columns(
     if table is None:
         return None
     reader = table_reader(node.name, node.parents[0], operator.table, ctx)
-    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).lookup(node.name, node.parents[0], operator.table)
-    if reader is None or order is None or dict(edge.key.fields) != dict(table.key.fields):
+    if reader is None or dict(edge.key.fields) != dict(table.key.fields):
         return None
     output = EdgeSchema(_primary_schema(edge.value), answer_schema(table.value))
-    return ForeignKeyLookUpColumns(node.name, output, reader, order, table.value.names)
+    return ForeignKeyLookUpColumns(node.name, output, reader, table.value.names)
 
 
 class ForeignKeyFanOutColumns(ColumnNode):

@@ -42,16 +42,11 @@ class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
 
 
 class ForeignKeyLookUpRows(OperatorRows[ForeignKeyLookUp]):
-    """ForeignKeyLookUp in row form: answers with the right row as it is now.
-
-    A subscription that is not answered where there is no row is, if the row was deleted in the same epoch. The deletion
-    has been answered as well, but to a left row that is not the current one any more when that answer is read.
-    """
+    """ForeignKeyLookUp in row form: answers with the right row as it is now."""
 
     def __init__(self, node: ProcessorNode, operator: ForeignKeyLookUp, ctx: RowContext) -> None:
         super().__init__(node, operator, ctx)
         self._table = ctx.table(self._operator.table)
-        self._deleted = ctx.env.keys_of_epoch(self._operator.table)
 
     def process(self, record: Record) -> None:
         """Answer one subscription as it says."""
@@ -59,7 +54,7 @@ class ForeignKeyLookUpRows(OperatorRows[ForeignKeyLookUp]):
         if asked.instruction is Instruction.UNSUBSCRIBE:
             return
         right = None if record.key is None else self._table.get(record.key)
-        if right is None and asked.instruction is Instruction.ANSWER_IF_THERE and repr(record.key) not in self._deleted:
+        if right is None and asked.instruction is Instruction.ANSWER_IF_THERE:
             return
         timestamp_ms = record.timestamp_ms if right is None else max(record.timestamp_ms, right[1])
         gone = right is None or asked.instruction is Instruction.UNSUBSCRIBE_AND_ANSWER
@@ -79,7 +74,6 @@ class ForeignKeyFanOutRows(OperatorRows[ForeignKeyFanOut]):
         spec = ctx.env.store_spec(self._operator.store)
         assert isinstance(spec.key_serde, CombinedKeySerde)
         self._keys, self._values = spec.key_serde, spec.value_serde
-        self._deleted = ctx.env.keys_of_epoch(node.parents[0])
 
     def process(self, record: Record) -> None:
         """Take one update of the right table.
@@ -89,8 +83,6 @@ class ForeignKeyFanOutRows(OperatorRows[ForeignKeyFanOut]):
         if record.key is None or not record.value.is_latest:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        if record.value.new is None and record.value.old is not None:
-            self._deleted.add(repr(record.key))
         prefix = self._keys.prefix(record.key)
         for _, data in self._store.range(prefix, behind_prefix(prefix)):
             asked: Subscription = self._values.from_bytes(data[_TIMESTAMP.size :])

@@ -206,10 +206,11 @@ _READERS = (
     | op.StreamGlobalTableJoin
     | op.TableJoin
     | op.ForeignKeyLookUp
+    | op.ForeignKeySubscribe
     | op.ForeignKeyFanOut
     | op.ForeignKeyResolve
 )
-"""Operators whose nodes have stores of other nodes' tables, and none of their own."""
+"""Operators whose nodes have stores of other nodes' tables, and none of their own that holds back what they send."""
 
 
 def _own_stores(node: ProcessorNode | SinkNode, stores: Mapping[str, StoreSpec]) -> Sequence[str]:

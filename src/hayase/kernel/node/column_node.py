@@ -126,10 +126,6 @@ class ColumnContext(Protocol):
         """What that store is."""
         ...
 
-    def keys_of_epoch(self, node: str) -> set[str]:
-        """See TaskContext."""
-        ...
-
     def table(self, name: str) -> TableColumns:
         """Another node's table; that node has run already."""
         ...

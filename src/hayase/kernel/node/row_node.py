@@ -53,10 +53,6 @@ class RowEnvironment(Protocol):
         """What that store is; `caching` is false in it where caches are off altogether."""
         ...
 
-    def keys_of_epoch(self, node: str) -> set[str]:
-        """See TaskContext."""
-        ...
-
     def metadata(self) -> RecordMetadata | None:
         """Where the current record was read; `None` while flushing."""
         ...

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock
 from hayase.log.protocol import Log
-from hayase.runtime.epochs.answers import Answers, answer_topics
 from hayase.runtime.epochs.source_checks import RangeCheck
 from hayase.runtime.epochs.source_log import SourceLog
 from hayase.runtime.epochs.start_offsets import Offsets, StartOffsets
@@ -65,8 +64,6 @@ class EpochInput:
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
         self.internal = [partition for partition in self.partitions if partition.topic in internal]
-        answers = answer_topics(app.topology) if not app.drains else frozenset()
-        self._answers = Answers([partition for partition in self.internal if partition.topic in answers], log)
         self._drains = app.drains
         self._log = log
         self._sources = sources
@@ -137,31 +134,14 @@ class EpochInput:
             )
         return Available(starts, ends, sum(ends[p] - starts[p] for p in self.partitions))
 
-    def with_answers(self, available: Available) -> Available | None:
-        """The same with all answers of foreign-key joins; `None` while some are committed but not visible yet."""
-        answers = self._answers.ends()
-        if not answers:
-            return None if answers is None else available
-        ends = dict(available.ends) | {p: max(end, available.starts[p]) for p, end in answers.items()}
-        return Available(available.starts, ends, sum(ends[p] - available.starts[p] for p in self.partitions))
-
     def ends_of_epoch(self, available: Available, *, first: bool) -> Offsets:
-        """How far an epoch reads; the first one of a run reads fewer records.
-
-        Answers of foreign-key joins are read whole, however many they are.
-        """
+        """How far an epoch reads; the first one of a run reads fewer records."""
         records_max = min(self._records_max, FIRST_RECORDS_MAX) if first else self._records_max
         starts, ends = available.starts, available.ends
         self.cut_by_share = self.share is not None and self.share < min(records_max, available.records)
         if self.cut_by_share and self.share is not None:
             records_max = self.share
         if available.records <= records_max:
-            self._cut.reset()
-            return ends
-        starts = dict(starts) | {p: ends[p] for p in self._answers.partitions}
-        left = sum(ends[p] - starts[p] for p in self.partitions)
-        records_max = max(records_max - (available.records - left), 1)
-        if left <= records_max:
             self._cut.reset()
             return ends
         if not self._by_time:

@@ -73,7 +73,6 @@ class EpochPlanner:
         self._last: _Open | None = None
         self._first = True
         self._said_waiting = ""
-        self._awaits_answers = False
         self._lag = 0
         self._lag_when_planned = 0
         self._epochs = Epochs(blobs)
@@ -221,7 +220,7 @@ class EpochPlanner:
                 self.planning_s = marking_s + time.monotonic() - began
                 return epoch
             ending = self.control.stop_requested() or self.abandoned()
-            if (more or (self.bounded and self._awaits_answers)) and not ending:
+            if more and not ending:
                 time.sleep(IDLE_POLL_S)
                 continue
             if self.app.drains and not more:
@@ -360,19 +359,11 @@ class EpochPlanner:
             self._wall.at_least(previous.wall_clock_ms)
         topic_ids = {} if waited else self._sources.topic_ids(self.app.plan.topics, previous)
         available = self._input.behind(previous)
-        self._awaits_answers = False
         answered, self._said_waiting = bool(self._said_waiting), ""
         if available.records <= 0 and not self._wanted_without_input(previous):
             if not waited or answered:
                 self._say(after, 0)
             return None
-        with_answers = self._input.with_answers(available)
-        self._awaits_answers = with_answers is None
-        if with_answers is None:
-            if answered:
-                self._say(after, available.records)
-            return None
-        available = with_answers
         if waited:
             topic_ids = self._sources.topic_ids(self.app.plan.topics, previous)
         ends = self._input.ends_of_epoch(available, first=self._first)

@@ -51,6 +51,7 @@ class StoreSpec:
         logging: whether it has a changelog, from which it is restored where it is lost.
         store_type: where it is kept; `None` until the settings say so.
         interface: of a custom store: makes what the user works with from the store; see `Stores.custom_store`.
+        internal: an operator keeps it for itself, and Kafka Streams has none there: descriptions do not show it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StoreSpec:
     segment_interval_ms: int | None = None
     ttl_ms: int | None = None
     interface: StoreInterface | None = None
+    internal: bool = False
 
     @property
     def in_memory(self) -> bool:
