@@ -88,7 +88,7 @@ class _Names:
             name_of("-result", _OUTPUT),
             store or names.next(f"{_OUTPUT}STATE-STORE-"),
         )
-        # Kafka Streams has no such store: its name takes no number of the builder's.
+        # Kafka Streams has no such store: its name takes no number.
         return cls(*made, f"{name}-joined-keys" if name else f"{_JOINED_KEYS}{made[1][-10:]}")
 
 
