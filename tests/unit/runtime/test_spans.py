@@ -369,6 +369,14 @@ def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -
     assert scheduler.last_completed(-1) == 0
 
 
+def test_a_span_ends_instead_of_a_pause_that_goes_beyond_its_end(scene: Scene, spans: Spans) -> None:
+    planner, scheduler = spans(span_max_ms=1_000 * WAIT_S, commit_interval_ms=2_000 * WAIT_S)
+    job = begun(scene, planner, scheduler, two())
+    assert job.ends()
+    scheduler.finish()
+    assert scheduler.last_completed(-1) == 0
+
+
 def test_a_run_to_the_end_is_one_job(scene: Scene, spans: Spans) -> None:
     planner, scheduler = spans()
     scene.put(*range(25))  # of which an epoch takes ten

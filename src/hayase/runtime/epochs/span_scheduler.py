@@ -151,7 +151,7 @@ class SpanScheduler:
                 self._epoch_planner.report_due(record.epoch, summaries)
                 if server.task_rejoined:
                     return
-                wait_s = pause_s(self._interval_s, total_s)
+                wait_s = 0.0 if self._epoch_planner.bounded else pause_s(self._interval_s, total_s)
                 record = self._next(
                     record, until_s=began + self._span_s, not_before_s=epoch_began - planning_s + wait_s
                 )
@@ -167,9 +167,12 @@ class SpanScheduler:
             self._epoch_planner.publish_lag(record)
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
-        """The next epoch of the span; `None`: the span ends."""
-        while not self._must_end() and self._monotonic() < until_s:
-            wait_s = 0.0 if self._epoch_planner.bounded else not_before_s - self._monotonic()
+        """The next epoch of the span; `None`: the span ends.
+
+        Where the pause would go beyond the end, the span ends now: Spark's next job takes longer than a pause to begin.
+        """
+        while not self._must_end() and max(self._monotonic(), not_before_s) < until_s:
+            wait_s = not_before_s - self._monotonic()
             if wait_s > 0:
                 time.sleep(min(wait_s, _POLL_S))
                 continue
