@@ -490,6 +490,7 @@ class StreamsRuntime:
             checkpoint=own.checkpoint_dir,
             fsync=own.checkpoint_fsync,
             patience_ms=own.task_timeout_ms,
+            slot_memory_max_bytes=own.slot_memory_max_bytes or 0,
             delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
         )
         self._loads = SlotLoads(self._shared.slots)

@@ -32,7 +32,7 @@ from hayase.core.errors import StreamsStoppedError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
-from hayase.runtime.worker import slot_client
+from hayase.runtime.worker import memory_bound, slot_client
 from hayase.runtime.worker.slot_client import SlotWorker
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
@@ -178,20 +178,26 @@ def test_a_change_for_which_an_internal_topic_is_not_emptied_in_time_is_refused_
         assert sorted(counts) == list(range(1, 56)), "none is lost, none comes twice"
 
 
-def test_a_slot_that_keeps_fewer_topologies_than_it_runs_reads_the_state_of_each_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept: list[int] = []
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many topologies a slot has open each time that it has closed one."""
+    found: list[int] = []
     release = SlotWorker.release
 
     def releasing(worker: SlotWorker, application_id: str) -> None:
+        was_open = application_id in worker._hosts
         release(worker, application_id)
-        kept.append(len(worker._hosts))
+        if was_open:
+            found.append(len(worker._hosts))
 
-    monkeypatch.setattr(slot_client, "TOPOLOGIES_MAX", 2)
     monkeypatch.setattr(SlotWorker, "release", releasing)
+    return found
+
+
+def expect_right_sums(place: Place, **more: Any) -> None:
+    """Of five topologies that one slot runs."""
     names = [f"t{number}" for number in range(5)]
-    with runtime_in(place, num_stream_threads=1) as runtime:
+    with runtime_in(place, num_stream_threads=1, **more) as runtime:
         for name in names:
             place.topic(name)
             runtime.add_topology(name, sums(name), AT_ONCE)
@@ -200,4 +206,20 @@ def test_a_slot_that_keeps_fewer_topologies_than_it_runs_reads_the_state_of_each
             put(place, first, first + 20)
             until(partial(has_summed, place, names, first + 20))
         assert [runtime.topology(name).errors for name in names] == [[]] * len(names)
-    assert len(kept) >= 2 * len(names) and max(kept) <= 2
+
+
+def test_a_slot_that_keeps_fewer_topologies_than_it_runs_reads_the_state_of_each_again(
+    place: Place, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_client, "TOPOLOGIES_MAX", 2)
+    expect_right_sums(place)
+    assert len(kept) >= 10 and max(kept) == 2
+
+
+def test_a_slot_whose_process_holds_more_memory_than_it_may_closes_topologies_and_opens_them_again(
+    place: Place, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_bound, "_LOOK_S", 0.0)
+    monkeypatch.setattr(memory_bound, "_PAUSE_S", 0.0)
+    expect_right_sums(place, slot_memory_max_bytes=1 << 26)  # this process holds more than that
+    assert len(kept) > 5, "more than are closed at the end"
