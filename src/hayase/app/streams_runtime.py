@@ -6,16 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.input_ends import ends_now
 from hayase.app.main_guard import check_not_loading
-from hayase.app.membership import Member, Membership
+from hayase.app.membership import Membership
 from hayase.app.named_topology import NamedTopology
 from hayase.app.plan_switch import check_change
 from hayase.app.report import ProgressReport
@@ -25,7 +25,9 @@ from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import ENDS, NEXT, State
 from hayase.app.stop_request import run_until_stopped
-from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
+from hayase.app.topology_set import Program, TopologySet
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.dsl.builder import StreamsBuilder, topology_of
@@ -45,18 +47,6 @@ _LOG = logging.getLogger("hayase.app")
 
 _STOP_AT_START = timedelta(seconds=60)
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What a topology is started with, again and again."""
-
-    topology: Topology
-    settings: Mapping[str, Any]
-    application_id: str | None
-    listener: StateListener | None
-    handler: UncaughtExceptionHandler | None
-    delete_removed_stores: bool = False
 
 
 class StreamsRuntime:
@@ -96,10 +86,7 @@ class StreamsRuntime:
         self._lock = threading.RLock()
         self._state = State.CREATED
         self._error: HayaseError | None = None
-        self._programs: dict[str, _Program] = {}
-        self._topologies: dict[str, NamedTopology] = {}
-        self._paused: set[str] = set()
-        self._membership: Membership | None = None
+        self._set = TopologySet(self.config.application_id, self._config_of)
         self._lease: Lease | None = None
         self._shared: SharedQuery | None = None
         self._loads: SlotLoads | None = None
@@ -123,8 +110,7 @@ class StreamsRuntime:
     @property
     def topologies(self) -> dict[str, NamedTopology]:
         """The topologies as they are now, by name."""
-        with self._lock:
-            return dict(self._topologies)
+        return self._set.topologies
 
     def topology(self, name: str) -> NamedTopology:
         """A topology as it is now.
@@ -132,14 +118,7 @@ class StreamsRuntime:
         Raises:
             TopologyError: `UNKNOWN_TOPOLOGY`.
         """
-        with self._lock:
-            if name not in self._topologies:
-                raise TopologyError(
-                    "UNKNOWN_TOPOLOGY",
-                    f"the runtime {self.config.application_id!r} has no topology {name!r}; it has "
-                    f"{', '.join(sorted(self._topologies)) or 'none'}",
-                )
-            return self._topologies[name]
+        return self._set.topology(name)
 
     def add_topology(
         self,
@@ -173,25 +152,23 @@ class StreamsRuntime:
             StreamsStoppedError: the runtime has ended.
             HayaseError: the topology cannot be started as it is; the runtime does not keep it.
         """
-        with self._lock:
-            self._check_open()
-            program = _Program(
-                topology_of(topology), dict(settings or {}), application_id, state_listener, uncaught_exception_handler,
-                delete_removed_stores,
-            )  # fmt: skip
-            app = self._make(name, program)
-            self._check_new(name, app)
-            self._programs[name], self._topologies[name] = program, app
-            started = self._state is State.RUNNING
-        if started:
-            try:
-                self._start_topology(name)
-            except HayaseError:
-                with self._lock:
-                    del self._programs[name], self._topologies[name]
-                    self._forget_load(app)
-                raise
-            self._publish()
+        program = Program(
+            topology_of(topology), dict(settings or {}), application_id, state_listener, uncaught_exception_handler,
+            delete_removed_stores,
+        )  # fmt: skip
+        with self._set.changing(name):
+            with self._lock:  # it is in the set when all are started, or is started here
+                self._check_open()
+                app = self._set.add(name, program)
+                started = self._state is State.RUNNING
+            if started:
+                try:
+                    self._start_topology(app)
+                except HayaseError:
+                    self._forget(name, app)
+                    self._check_open()
+                    raise
+        self._publish()
         return app
 
     def remove_topology(
@@ -209,21 +186,18 @@ class StreamsRuntime:
             TopologyError: `UNKNOWN_TOPOLOGY`.
             StreamsStoppedError: the runtime has ended.
         """
-        self._check_open()
-        app = self.topology(name)
-        app.close(timeout)
-        with self._lock:
-            if self._topologies.get(name) is app:
-                del self._topologies[name], self._programs[name]
-                self._paused.discard(name)
-                self._forget_load(app)
-        self._publish()
-        if delete_state:
-            log = open_log(log_config(app.config))
-            try:
-                reset_application(app.config, log)
-            finally:
-                log.close()
+        with self._set.changing(name):
+            self._check_open()
+            app = self.topology(name)
+            app.close(timeout)
+            self._forget(name, app)
+            self._publish()
+            if delete_state:
+                log = open_log(log_config(app.config))
+                try:
+                    reset_application(app.config, log)
+                finally:
+                    log.close()
 
     def pause(self, name: str) -> None:
         """Begin no new epochs of a topology, also after a restart of the runtime, until `resume`. Returns at once.
@@ -233,9 +207,7 @@ class StreamsRuntime:
             StreamsStoppedError: the runtime has ended.
         """
         self._check_open()
-        self.topology(name).pause()
-        with self._lock:
-            self._paused.add(name)
+        self._set.set_paused(name, True)
         self._publish()
 
     def resume(self, name: str) -> None:
@@ -246,9 +218,7 @@ class StreamsRuntime:
             StreamsStoppedError: the runtime has ended.
         """
         self._check_open()
-        self.topology(name).resume()
-        with self._lock:
-            self._paused.discard(name)
+        self._set.set_paused(name, False)
         self._publish()
 
     def restart(self, name: str) -> NamedTopology:
@@ -259,12 +229,16 @@ class StreamsRuntime:
             StreamsStoppedError: the runtime has ended.
             HayaseError: the topology cannot be started as it is.
         """
-        self._check_open()
-        self.topology(name).close()
-        with self._lock:
-            app = self._topologies[name] = self._make(name, self._programs[name])
-        if self._state is State.RUNNING:
-            self._start_topology(name)
+        with self._set.changing(name):
+            self._check_open()
+            self.topology(name).close()
+            app, started = self._put(name, self._set.program(name))
+            if started:
+                try:
+                    self._start_topology(app)
+                except HayaseError:
+                    self._check_open()
+                    raise
         return app
 
     def replace_topology(
@@ -299,30 +273,26 @@ class StreamsRuntime:
                 `OPEN_EPOCH_OF_ANOTHER_PLAN`; `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
             HayaseError: it cannot be started as it is, or an open epoch of the old one fails.
         """
-        self._check_open()
-        old_app = self.topology(name)
-        with self._lock:
-            old = self._programs[name]
-        program = replace(
-            old, topology=topology_of(topology), settings=old.settings if settings is None else dict(settings),
-            delete_removed_stores=delete_removed_stores,
-        )  # fmt: skip
-        app = self._make(name, program)
-        check_change(app.topology, app.config)
-        old_app.close(timeout)
-        with self._lock:
-            self._programs[name], self._topologies[name] = program, app
-            started = self._state is State.RUNNING
-        self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
-        if started:
-            try:
-                app = self._start_replacing(name, timeout)
-            except HayaseError:
-                with self._lock:
-                    self._programs[name], self._topologies[name] = old, self._make(name, old)
-                self._publish()
-                self._try_to_start(name, bounded=False)
-                raise
+        with self._set.changing(name):
+            self._check_open()
+            old_app, old = self.topology(name), self._set.program(name)
+            program = replace(
+                old, topology=topology_of(topology), settings=old.settings if settings is None else dict(settings),
+                delete_removed_stores=delete_removed_stores,
+            )  # fmt: skip
+            app = self._set.make(name, program)
+            check_change(app.topology, app.config)
+            old_app.close(timeout)
+            app, started = self._put(name, program, app)
+            self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
+            if started:
+                try:
+                    self._start_replacing(name, app, timeout)
+                except HayaseError:
+                    before, _ = self._put(name, old)
+                    self._publish()
+                    self._try_to_start(before, bounded=False)
+                    raise
         return app
 
     def start(self) -> None:
@@ -386,7 +356,7 @@ class StreamsRuntime:
         if not ready and not at_work:
             ready = waiting  # they wait for each other
         for name in ready:
-            self._try_to_start(name, bounded=True)
+            self._try_to_start(topologies[name], bounded=True)
         return at_work or bool(ready)
 
     def run(self) -> None:
@@ -470,10 +440,10 @@ class StreamsRuntime:
         with self._lock:
             if self.state is State.REBALANCING:
                 self._move(State.RUNNING)
-            names = [name for name in self._topologies if name not in later]
-        for name in names:
+            apps = [app for name, app in self.topologies.items() if name not in later]
+        for app in apps:
             if self.state is State.RUNNING:
-                self._try_to_start(name, bounded=bounded)
+                self._try_to_start(app, bounded=bounded)
         self._publish()
         with self._lock:
             self._starting = False
@@ -498,11 +468,11 @@ class StreamsRuntime:
         lease = lease_for(self._blobs, own.application_id)
         lease.__enter__()
         self._lease = lease
-        self._membership = Membership(self._blobs)
-        self._membership.forget_programs()
-        self._recall(self._membership)
+        membership = Membership(self._blobs)
+        membership.forget_programs()
+        self._set.recall(membership, programs=self._recalls)
         if bounded:
-            self._end_now([app for name, app in self._topologies.items() if name not in later])
+            self._end_now([app for name, app in self.topologies.items() if name not in later])
         known = settings_of_session(own.spark_properties)
         if own.metrics_port is not None:
             self._metrics = MetricsServer(
@@ -520,23 +490,12 @@ class StreamsRuntime:
             checkpoint=own.checkpoint_dir,
             fsync=own.checkpoint_fsync,
             patience_ms=own.task_timeout_ms,
+            slot_memory_max_bytes=own.slot_memory_max_bytes or 0,
             delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
         )
         self._loads = SlotLoads(self._shared.slots)
         self._shared.start()
-        self._service = RuntimeService(self, self._shared.folder, self._membership.program)
-
-    def _recall(self, membership: Membership) -> None:
-        """Take the topologies of earlier runs, unless the program has given one of that name."""
-        for name, member in membership.members.items():
-            if member.paused:
-                self._paused.add(name)
-            if name not in self._programs and self._recalls:
-                topology, settings = membership.program(member.program)
-                default = f"{self._own.application_id}-{name}"
-                adopted = None if member.application_id == default else member.application_id
-                program = _Program(topology, settings, adopted, None, None)
-                self._programs[name], self._topologies[name] = program, self._make(name, program)
+        self._service = RuntimeService(self, self._shared.folder, membership.program)
 
     def _end_now(self, apps: Collection[NamedTopology]) -> None:
         """Let a run to the end read what these topologies have to read now: none reads what others write meanwhile."""
@@ -550,53 +509,41 @@ class StreamsRuntime:
         for app in apps:
             app.end_at(ends)
 
-    def _make(self, name: str, program: _Program) -> NamedTopology:
-        config = topology_config(self._given, name, program.settings, program.application_id)
-        app = NamedTopology(name, program.topology, config)
-        if program.delete_removed_stores:
-            app.delete_removed_stores()
-        if program.listener is not None:
-            app.set_state_listener(program.listener)
-        if program.handler is not None:
-            app.set_uncaught_exception_handler(program.handler)
-        return app
+    def _config_of(self, name: str, program: Program) -> StreamsConfig:
+        return topology_config(self._given, name, program.settings, program.application_id)
 
-    def _check_new(self, name: str, app: NamedTopology) -> None:
-        if app.config.application_id == self.config.application_id:
-            raise TopologyError(
-                "TOPOLOGY_EXISTS",
-                f"topology {name!r} would have the application.id {app.config.application_id!r}, which is the "
-                "runtime's own: give the runtime another one to adopt that application",
-            )
-        ids = {other.config.application_id: taken for taken, other in self._topologies.items()}
-        if name in self._topologies or app.config.application_id in ids:
-            taken = ids.get(app.config.application_id, name)
-            raise TopologyError(
-                "TOPOLOGY_EXISTS",
-                f"the runtime {self.config.application_id!r} has a topology {taken!r} with the application.id "
-                f"{app.config.application_id!r}: remove it first, or give this one another name",
-            )
+    def _put(self, name: str, program: Program, app: NamedTopology | None = None) -> tuple[NamedTopology, bool]:
+        """Put a start in the place of one that is closed; with whether the caller has to start it."""
+        app = self._set.make(name, program) if app is None else app
+        with self._lock:  # it is in the set when all are started, or when all are closed
+            self._check_open()
+            self._set.put(name, program, app)
+            return app, self._state is State.RUNNING
 
-    def _start_topology(self, name: str, *, bounded: bool = False) -> None:
-        app, shared, loads = self.topology(name), self._shared, self._loads
+    def _start_topology(self, app: NamedTopology, *, bounded: bool = False) -> None:
+        shared, loads = self._shared, self._loads
         assert shared is not None and loads is not None
         app.run_in(shared, loads)
-        if name in self._paused:
-            app.pause()
         if bounded:
             app.start_to_end()
         else:
             app.start()
 
-    def _forget_load(self, app: NamedTopology) -> None:
+    def _forget(self, name: str, app: NamedTopology) -> None:
+        self._set.remove(name)
         if self._loads is not None:
             self._loads.remove(app.config.application_id)
 
-    def _start_replacing(self, name: str, timeout: timedelta) -> NamedTopology:
-        """Start a topology in the place of another one, and wait until that one has done what is left to it."""
-        self._start_topology(name)
-        app, deadline = self.topology(name), time.monotonic() + timeout.total_seconds()
-        while app.is_preceded and app.state not in ENDS and name not in self._paused and not self._stopping.is_set():
+    def _start_replacing(self, name: str, app: NamedTopology, timeout: timedelta) -> None:
+        """Start a topology in the place of another one, and wait until that one has done what is left to it.
+
+        One that is to be paused, or changed again, is left to that.
+        """
+        self._start_topology(app)
+        deadline = time.monotonic() + timeout.total_seconds()
+        while app.is_preceded and app.state not in ENDS and not self._set.is_paused(name):
+            if self._stopping.is_set() or self._set.is_awaited(name):
+                return
             if time.monotonic() > deadline:
                 app.close(timedelta(0))
                 raise StreamsStoppedError(
@@ -607,25 +554,20 @@ class StreamsRuntime:
             time.sleep(_POLL_S)
         if app.is_preceded and app.error is not None:
             raise app.error
-        return app
 
-    def _try_to_start(self, name: str, *, bounded: bool) -> None:
-        try:
-            self._start_topology(name, bounded=bounded)
-        except HayaseError as error:  # its state says so; the others go on
-            _LOG.error("topology %s could not be started: %s", name, error)
+    def _try_to_start(self, app: NamedTopology, *, bounded: bool) -> None:
+        with self._set.changing(app.name):
+            if app.state is not State.CREATED:  # it was removed, or restarted, meanwhile
+                return
+            try:
+                self._start_topology(app, bounded=bounded)
+            except HayaseError as error:  # its state says so; the others go on
+                _LOG.error("topology %s could not be started: %s", app.name, error)
 
     def _publish(self) -> None:
         """Remember the topologies as they are now."""
-        with self._lock:
-            if self._membership is None or self._state is not State.RUNNING:
-                return
-            members = {}
-            for name, program in self._programs.items():
-                digest = self._membership.keep_program(program.topology, program.settings)
-                application_id = self._topologies[name].config.application_id
-                members[name] = Member(application_id, digest, name in self._paused)
-            self._membership.publish(members)
+        if self._state is State.RUNNING:
+            self._set.publish()
 
     def _watch(self) -> None:
         while not self._stopping.wait(_POLL_S):

@@ -75,6 +75,10 @@ class StreamsConfig:
             saves most of the time that a small epoch takes; default 60,000; 0: each epoch is a job, in a shared
             runtime each level of the epochs that are ready. It is not made use of where other jobs want the cores too,
             nor on a cluster that encrypts. Results do not depend on it.
+        slot_memory_max_bytes: `slot.memory.max.bytes`: in a shared runtime, what a worker process may hold in memory,
+            pages of files aside, before it closes topologies that it has not used for longest; they are opened again
+            when they have input. `None`: half of the memory that the machine, or the container, has, divided by the
+            slots; at least 64 MiB. Results do not depend on it.
         metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches;
             default 300,000. Kafka's clients get it too, if it is set.
         metrics_allowed_hosts: `metrics.allowed.hosts`: names, with commas between, under which the metrics may be asked
@@ -191,6 +195,7 @@ class StreamsConfig:
     max_task_idle_ms: int
     epoch_memory_max_bytes: int
     epoch_span_max_ms: int
+    slot_memory_max_bytes: int | None
     metadata_max_age_ms: int
     metrics_allowed_hosts: tuple[str, ...]
     metrics_host: str

@@ -32,7 +32,7 @@ class QueryInProcess:
     process.
     """
 
-    def __init__(self, runtime_id: str, folder: Path, slots: int, *_: object, job_s: float, **__: Any) -> None:
+    def __init__(self, runtime_id: str, folder: Path, slots: int, *_: object, job_s: float, **more: Any) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         make_folder(folder)
         self.folder = Path(tempfile.mkdtemp(dir=folder.resolve()))
@@ -42,7 +42,7 @@ class QueryInProcess:
         self.error: HayaseError | None = None
         self._options = SharedOptions(
             str(self.folder), slots, job_s, self.endpoints.sockets_dir, "", "", "", "WARNING",
-            runtime_id, str(folder.parent / "checkpoint"), False, 60_000,
+            runtime_id, str(folder.parent / "checkpoint"), False, 60_000, more["slot_memory_max_bytes"],
         )  # fmt: skip
         self._listed = TopologyStarts(self.folder)
         self._stopping = threading.Event()

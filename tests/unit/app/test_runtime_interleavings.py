@@ -56,7 +56,7 @@ def _all(key: str, value: dict[str, int]) -> bool:
     return True
 
 
-def _built(shape: str, sink: str, version: int) -> Topology:
+def built(shape: str, sink: str, version: int) -> Topology:
     """One of four shapes; its versions have the same results, and other nodes, numbers and topics of their own."""
     builder = StreamsBuilder()
     stream: Any = builder.stream("in", Consumed.with_(TEXT, JSON))
@@ -202,7 +202,7 @@ class Interleaving:
                     assert [value["n"] for value in values] == [*range(1, len(values) + 1)], (name, self.said)
 
     def _topology(self, name: str) -> Topology:
-        return _built(SHAPES[name], f"out-{name}", self.versions[name])
+        return built(SHAPES[name], f"out-{name}", self.versions[name])
 
     def _settings(self) -> dict[str, object]:
         return {
@@ -220,14 +220,14 @@ class Interleaving:
 
 
 @contextmanager
-def _place(folder: Path) -> Iterator[Place]:
+def place_in(folder: Path) -> Iterator[Place]:
     with Place(folder, LogConfig("embedded", str(folder / "log"), {"fsync": "false"})) as place:
         yield place
 
 
 def expect_results_as_alone(seed: int, span_ms: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with _place(folder) as place:
+    with place_in(folder) as place:
         steps = Interleaving(seed, place, span_ms)
         try:
             for _ in range(STEPS):

@@ -16,6 +16,7 @@ from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import PoolRequest, ReleaseTopology, TopologyRequest, TopologyResult
 from hayase.runtime.worker import slot_client
+from hayase.runtime.worker.memory_bound import MemoryBound
 from hayase.runtime.worker.slot_client import SlotWorker
 from hayase.task.bundle_result import BundleResult
 from hayase.task.edges import ReceivedRows
@@ -203,6 +204,24 @@ def test_a_slot_completes_the_one_request_that_was_left_to_it(worker: SlotWorker
     assert names(results) == ["", "b", ""]
     assert [result.error for result in results] == ["", "", ""]
     assert (slots.transactions, slots.closed) == ([["b"]], ["a"])
+
+
+def test_a_process_that_holds_too_much_memory_closes_the_half_of_its_topologies_that_was_used_longest_ago(
+    worker: SlotWorker, slots: Slots
+) -> None:
+    held, now = [99], [0.0]
+    worker._memory = MemoryBound(100, held=lambda: held[0], monotonic=lambda: now[0])
+    assert names(run(worker, *map(request, "abcd"))) == ["a", "b", "c", "d"]
+    assert slots.closed == []
+    held[0], now[0] = 101, 2.0
+    assert names(run(worker, request("a"))) == ["a"]
+    assert slots.closed == ["b", "c"]
+    now[0] = 4.0
+    assert names(run(worker, request("d"))) == ["d"]
+    assert slots.closed == ["b", "c"], "what was let go of is given back bit by bit"
+    now[0] = 20.0
+    assert names(run(worker, request("c"))) == ["c"]
+    assert slots.closed == ["b", "c", "a"]
 
 
 def test_a_slot_says_that_a_bundle_has_another_place(worker: SlotWorker, slots: Slots) -> None:

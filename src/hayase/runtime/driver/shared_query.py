@@ -75,6 +75,7 @@ class SharedQuery:
         checkpoint: str,
         fsync: bool,
         patience_ms: int,
+        slot_memory_max_bytes: int,
         delay_s: Callable[[HayaseError], float | None],
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -104,6 +105,7 @@ class SharedQuery:
             checkpoint,
             fsync,
             patience_ms,
+            slot_memory_max_bytes,
         )
         self._options = {SHARED: msgspec.json.encode(options).decode()}
         self._listed = TopologyStarts(self.folder)

@@ -21,6 +21,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
         runtime_id: the `application.id` of the runtime.
         checkpoint, fsync: the runtime's checkpoint.
         patience_ms: how long stores and brokers that are away are waited for.
+        slot_memory_max_bytes: what a slot's process may hold; 0: its share of the machine's memory.
     """
 
     folder: str
@@ -35,6 +36,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
     checkpoint: str
     fsync: bool
     patience_ms: int
+    slot_memory_max_bytes: int = 0
 
     def endpoints(self) -> RunEndpoints:
         """Addresses of the run."""

@@ -45,6 +45,7 @@ from hayase.runtime.wire.slot_messages import (
     Withdraw,
 )
 from hayase.runtime.wire.span_protocol import connect
+from hayase.runtime.worker.memory_bound import MemoryBound, give_back, share_of_slot
 from hayase.runtime.worker.outgoing_rows import OutgoingRows
 from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.slot_publisher import publish_together, slot_step
@@ -109,6 +110,7 @@ class SlotWorker:
         self.id = uuid.uuid4().hex
         self._process = SlotProcess(options)
         self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
+        self._memory = MemoryBound(options.slot_memory_max_bytes or share_of_slot(options.slots))
         self._in_round = False
         self._preparing = ""
 
@@ -171,6 +173,7 @@ class SlotWorker:
                 yield from (TopologyResult() for _ in requests[index + 1 :])
                 return
         yield from self._publish_and_complete(ready, begun)
+        self._bound_memory()
 
     def release(self, application_id: str) -> None:
         """Close what is kept for a topology."""
@@ -186,6 +189,16 @@ class SlotWorker:
         for application_id in list(self._hosts):
             self.release(application_id)
         self._process.close()
+
+    def _bound_memory(self) -> None:
+        """Close the half of the topologies that was used longest ago if the process holds too much memory."""
+        if len(self._hosts) > 1 and self._memory.is_exceeded():
+            unused = list(self._hosts)[: len(self._hosts) // 2]
+            for application_id in unused:
+                self.release(application_id)
+            give_back()
+            _LOG.info("more than %d bytes of memory were held: %d topologies are closed until they have input",
+                      self._memory.max_bytes, len(unused))  # fmt: skip
 
     def _prepared(self, index: int, request: TopologyRequest) -> _Ready:
         ready = _Ready(index, request)
