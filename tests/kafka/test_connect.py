@@ -8,17 +8,19 @@ import signal
 import sqlite3
 import time
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from tests.unit.connect import connectors
 from tests.unit.connect.connectors import LedgerSink, LedgerTask, NumberSource
 from tests.unit.connect.slot_worker import SlotWorker, wait
 
 from hayase.connect.generations import SupersededError
 from hayase.connect.worker import ConnectWorker
-from hayase.connect.worker_lease import WorkerLease
+from hayase.connect.worker_lease import LEASE_BUNDLE, WorkerLease
 from hayase.core.errors import LeaseHeldError
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
@@ -122,6 +124,27 @@ def test_a_second_worker_of_a_group_is_refused_until_the_first_one_stops(log: Lo
         assert first.renew()
     with WorkerLease(log, group, lambda: None, beat_s=3600) as second:
         assert second.renew()
+
+
+def test_a_worker_starts_while_a_transaction_of_a_task_that_died_is_open(
+    broker: KafkaBroker, log: Log, worker: dict[str, str]
+) -> None:
+    group = worker["group.id"]
+    log.prepare_markers(group)
+    dead = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"{group}-dead"})
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    for partition in range(32):
+        if partition != zlib.crc32(LEASE_BUNDLE.encode()) % 32:
+            dead.produce(f"{group}-epochs", b"open", b"task", partition)
+    dead.flush(30)
+    try:
+        began = time.monotonic()
+        with WorkerLease(log, group, lambda: None, beat_s=3600) as lease:
+            assert lease.renew()
+        assert time.monotonic() - began < 45  # brokers would end the transaction after 60 s
+    finally:
+        dead.abort_transaction(30)
 
 
 @pytest.mark.slow

@@ -22,7 +22,8 @@ from hayase.log.protocol import Log, OutputBatch
 OFFSETS_PARTITIONS = 25
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 MARKER_HEADER = "hayase.marker"
-_WAIT_S = 60.0
+_WAIT_S = 90.0
+"""Longer than the transaction of a process that died is open."""
 _POLL_S = 0.01
 
 

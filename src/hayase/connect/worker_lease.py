@@ -15,7 +15,7 @@ from hayase.log.protocol import Log, Marker
 from hayase.state.lease_holder import Holder, is_gone, this_process
 
 _LOG = logging.getLogger(__name__)
-_BUNDLE = "worker"
+LEASE_BUNDLE = "worker"
 """No task has that name: theirs end with a number."""
 BEAT_S = 5.0
 PATIENCE_S = 20.0
@@ -132,7 +132,7 @@ class WorkerLease:
 
     def _last(self) -> tuple[int, Holder | None]:
         """The number of the last beat and whose it is; 0 and `None` if there was none."""
-        marker = self._log.markers(self._group).get(_BUNDLE)
+        marker = self._log.marker(self._group, LEASE_BUNDLE)
         if marker is None:
             return 0, None
         return marker.epoch, msgspec.json.decode(marker.digest, type=Holder)
@@ -141,7 +141,7 @@ class WorkerLease:
         """Publish the beat behind the last one; `False` if another process has published it."""
         marker = Marker(f"connect/{self._group}", self._beat + 1, msgspec.json.encode(holder).decode())
         try:
-            self._writer.publish_epoch(self._group, _BUNDLE, marker, [])
+            self._writer.publish_epoch(self._group, LEASE_BUNDLE, marker, [])
         except (CheckpointError, LogError) as error:
             if not is_superseded(error):
                 raise

@@ -369,6 +369,19 @@ class Log(Protocol):
         """
         ...
 
+    def marker(self, application_id: str, bundle: str, plan_position: int | None = None) -> Marker | None:
+        """The last marker of one bundle; `None` if it has none.
+
+        It waits for fewer open transactions than `markers`: for those alone that have written where the bundle's
+        markers are.
+
+        Args:
+            application_id: whose.
+            bundle: its name.
+            plan_position: the one that `EpochWriter.publish_epoch` is given.
+        """
+        ...
+
     def prepare_markers(self, application_id: str) -> None:
         """Make room for an application's markers, so that its first `publish_epoch` need not.
 

@@ -236,6 +236,10 @@ class EmbeddedLog:
         with self._store.read() as tables:
             return tables.markers(application_id)
 
+    def marker(self, application_id: str, bundle: str, plan_position: int | None = None) -> Marker | None:
+        """As `Log.marker`."""
+        return self.markers(application_id).get(bundle)
+
     def prepare_markers(self, application_id: str) -> None:
         """As `Log.prepare_markers`: nothing to do, each marker is a row of the log's tables."""
 

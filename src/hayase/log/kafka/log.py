@@ -115,9 +115,13 @@ class KafkaLog:
         """See `Log.markers`.
 
         Raises:
-            LogError: `BROKER_UNAVAILABLE` if one stays open for more than a minute.
+            LogError: `BROKER_UNAVAILABLE` if one stays open for more than a minute and a half.
         """
         return self._markers.all(application_id, wait=wait)
+
+    def marker(self, application_id: str, bundle: str, plan_position: int | None = None) -> Marker | None:
+        """See `Log.marker`; raises as `markers` does."""
+        return self._markers.named(application_id, bundle, plan_position)
 
     def prepare_markers(self, application_id: str) -> None:
         """See `Log.prepare_markers`: makes the epochs topic."""

@@ -42,6 +42,9 @@ _TOPIC_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _WAIT_S = 0.002
+READ_MAX_S = 90.0
+"""So long a read waits for the end: the transaction of a process that died is open for a minute
+(`transaction.timeout.ms`), and the broker looks for such every ten seconds."""
 _TOPIC_KNOWN_S = 60.0
 """So long a consumer surely keeps what it has heard of a topic."""
 _SLOT_KEY = "@slot/"
@@ -109,7 +112,7 @@ class MarkerTopics(ProcessBound):
         config: LogConfig,
         admin: KafkaAdmin,
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float = READ_MAX_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -172,6 +175,14 @@ class MarkerTopics(ProcessBound):
             wanted = {each for each in missing if each not in found and starts[each[0]] > 0}
             starts = dict.fromkeys(starts, 0)
         return {each: decode_marker(value) for each, value in found.items()}
+
+    def named(self, application_id: str, bundle: str, plan_position: int | None = None) -> Marker | None:
+        """As `last`; `None` if the topic does not exist."""
+        name = markers_topic(application_id)
+        info = self._admin.describe([name]).get(name)
+        if info is None:
+            return None
+        return self.last(self.partition_of(application_id, bundle, info.partitions, plan_position), bundle)
 
     def all(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
         """The last marker of every bundle; empty if the topic does not exist. `wait`: see `Log.markers`."""

@@ -53,7 +53,7 @@ class CommandLog:
             LogError: `COMMANDS_DAMAGED`: records are missing, or are not ours.
         """
         self._log.prepare_markers(self.topic)
-        last = self._log.markers(self.topic).get(_BUNDLE)
+        last = self._log.marker(self.topic, _BUNDLE, plan_position=0)
         there = self._log.describe([self.topic]).get(self.topic)
         if there is None:
             if last is not None:
