@@ -328,6 +328,66 @@ class TestWhatIsLost:
             with pytest.raises(ConnectError, match="confirmed by another client"):
                 capture.step()
 
+    @pytest.mark.parametrize("history", [{"timeline": 7}, {"system_id": "7000000000000000001"}])
+    def test_an_offset_of_another_cluster_or_timeline_is_an_error(
+        self, postgres_server: PostgresServer, database: str, history: dict[str, object]
+    ) -> None:
+        capture = Capture(postgres_server, database)
+        with postgres_server.connect(database) as connection:
+            connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            connection.execute("INSERT INTO t VALUES (1)")
+        capture.until_snapshot_is_done()
+        capture.crash()
+        ((partition, offset),) = [each for each in capture.offsets.items() if "system_id" in each[1]]
+        capture.offsets[partition] = {**offset, **history}
+        with pytest.raises(ConnectError, match=r"timeline|another cluster") as raised:
+            capture.step()
+        assert raised.value.condition == "SLOT_LOST"
+        capture.crash()
+        capture.config["snapshot.mode"] = "when_needed"
+        capture.step()
+        capture.until_snapshot_is_done()
+        assert ops(capture.records) == [("r", 1), ("r", 1)]
+
+    def test_a_snapshot_that_another_timeline_interrupted_begins_again(
+        self, postgres_server: PostgresServer, database: str
+    ) -> None:
+        capture = Capture(postgres_server, database, snapshot_fetch_size="1")
+        with postgres_server.connect(database) as connection:
+            connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+            connection.execute("INSERT INTO t VALUES (1), (2)")
+        capture.until(1)
+        capture.crash()
+        before = len(capture.records)
+        for partition, offset in capture.offsets.items():
+            if "timeline" in offset:
+                assert offset["snapshot"]
+                capture.offsets[partition] = {**offset, "timeline": 7}
+        capture.until_snapshot_is_done()
+        assert ops(capture.records[before:]) == [("r", 1), ("r", 2)]
+
+
+def test_metrics_say_how_far_a_snapshot_is_and_how_far_behind_the_changes_are(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    capture = Capture(postgres_server, database, snapshot_fetch_size="2")
+    with postgres_server.connect(database) as connection:
+        for table in ("t", "u"):
+            connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)")
+            connection.execute(f"INSERT INTO {table} SELECT generate_series(1, 5)")
+        capture.until(2)
+        assert capture.context is not None
+        metrics = capture.context.metrics
+        assert (metrics["TotalTableCount"], metrics["RemainingTableCount"]) == (2, 1)
+        assert (metrics["SnapshotRunning"], metrics["SnapshotCompleted"]) == (1, 0)
+        assert 2 <= metrics["TotalNumberOfEventsSeen"] < 10
+        capture.until_snapshot_is_done()
+        assert (metrics["RemainingTableCount"], metrics["TotalNumberOfEventsSeen"]) == (0, 10)
+        assert (metrics["SnapshotRunning"], metrics["SnapshotCompleted"]) == (0, 1)
+        connection.execute("INSERT INTO t VALUES (6)")
+        capture.until(11)
+        assert 0 <= metrics["MilliSecondsBehindSource"] < 60_000
+
 
 def test_the_stream_of_another_client_is_refused(postgres_server: PostgresServer, database: str) -> None:
     with postgres_server.connect(database) as connection:

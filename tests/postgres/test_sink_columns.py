@@ -20,7 +20,9 @@ from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
 pytestmark = pytest.mark.postgres
 KEY_SCHEMA = struct_schema({"id": INT32_SCHEMA, "part": STRING_SCHEMA})
 SCHEMAS = (("by_column", True), ("by_row", False))
+TEXT_KEYS = {"key.converter": "StringConverter", "primary.key.mode": "record_key", "primary.key.fields": "id"}
 MODES = (
+    {"insert.mode": "upsert", "delete.enabled": "true", **TEXT_KEYS},
     {"insert.mode": "upsert", "primary.key.mode": "record_key", "delete.enabled": "true"},
     {"insert.mode": "upsert", "primary.key.mode": "record_key"},
     {"insert.mode": "upsert", "primary.key.mode": "record_key", "primary.key.fields": "id"},
@@ -43,7 +45,8 @@ PLAIN: dict[str, list[Any]] = {
 class Records:
     """Random records of a topic, as a connector would write them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, text_keys: bool) -> None:
+        self.text_keys = text_keys
         self.random = random.Random(seed)
         self.schemas = self.random.random() < 0.6
         self.envelope = self.random.random() < 0.4
@@ -63,7 +66,7 @@ class Records:
         identity = self.random.randrange(12)
         key = {"id": identity, "part": self.random.choice("ab")}
         row = self._row(identity, nulls=number > 0)
-        written = self._written(KEY_SCHEMA, key)
+        written = f"ä{identity}".encode() if self.text_keys else self._written(KEY_SCHEMA, key)
         if number and self.random.random() < 0.2:
             return written, None
         if not self.envelope:
@@ -93,7 +96,8 @@ class Records:
 def test_rows_written_by_column_are_those_that_are_written_one_by_one(
     postgres_server: PostgresServer, database: str, log: Log, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    records, mode = Records(seed), MODES[seed % len(MODES)]
+    mode = MODES[seed % len(MODES)]
+    records = Records(seed, text_keys="key.converter" in mode)
     log.create_topic("rows", 1, {})
     written: list[object] = []
     write_columns = RowWriter.write_columns
@@ -111,8 +115,8 @@ def test_rows_written_by_column_are_those_that_are_written_one_by_one(
                 "connector.class": "hayase.PostgresSinkConnector", "name": schema, "topics": "rows",
                 "connection.url": f"postgresql://{postgres_server.host}:{postgres_server.port}/{database}",
                 "connection.username": USER, "connection.password": PASSWORD, "connection.schema": schema,
-                "auto.create": "true", "schema.evolution": "basic", **mode,
-                **{f"{part}.converter": "JsonConverter" for part in ("key", "value")},
+                "auto.create": "true", "schema.evolution": "basic",
+                **{f"{part}.converter": "JsonConverter" for part in ("key", "value")}, **mode,
                 **{f"{part}.converter.schemas.enable": str(records.schemas).lower() for part in ("key", "value")},
             }  # fmt: skip
             sinks.append((ConnectorTestDriver(props, log=log), columns))

@@ -97,6 +97,50 @@ class StructColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class SingleColumn:
+    """Values of one schema that are no structs and no maps, of consecutive rows.
+
+    Attributes:
+        values: of each row; null where its bytes are.
+        schema: of all values; `None`: they have none.
+
+    Raises:
+        DataError: a struct or a map is among them.
+    """
+
+    values: Column
+    schema: ConnectSchema | None
+
+    def __post_init__(self) -> None:
+        if dict in set(map(type, self.values)):
+            raise DataError("NO_COLUMNS", "a struct or a map is among the values")
+
+
+def value_columns(
+    values: Column, schema: ConnectSchema | None, reader: Callable[[ConnectSchema | None], ReadColumn]
+) -> StructColumns | SingleColumn:
+    """Values of one schema by column.
+
+    Args:
+        values: of each row, as the format gives them; `None` where the row is null.
+        schema: of all values; `None`: they have none.
+        reader: what reads the column of a schema.
+
+    Raises:
+        DataError: structs and others are mixed, or there are maps, or a value does not fit its schema.
+    """
+    structs = dict in set(map(type, values)) if schema is None else schema.type is SchemaType.STRUCT
+    if structs:
+        return StructColumns(values, schema, reader)
+    filled = [value for value in values if value is not None]
+    read = reader(schema)(filled)
+    if len(filled) == len(values):
+        return SingleColumn(read, schema)
+    rest = iter(read)
+    return SingleColumn([None if value is None else next(rest) for value in values], schema)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordColumns:
     """Consecutive records of one partition.
 
@@ -111,7 +155,7 @@ class RecordColumns:
     topic: str
     partition: int
     offsets: Int64Array
-    key: StructColumns | None
+    key: StructColumns | SingleColumn | None
     value: StructColumns | None
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
-from hayase.connect.columns import RecordColumns, StructColumns
+from hayase.connect.columns import RecordColumns, SingleColumn, StructColumns
 from hayase.connect.config.config_def import ConfigDef, ConfigValue
 from hayase.connect.model import (
     ConnectHeaders,
@@ -541,11 +541,11 @@ class Converter(Versioned, ABC):
     def to_connect_data(self, topic: str, headers: Headers, data: bytes | None) -> SchemaAndValue:
         """The value that bytes hold; raises `DataError` for what are no such bytes."""
 
-    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
-        """The structs that bytes hold, by column: the same values as `to_connect_data` gives.
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | SingleColumn | None:
+        """The values that bytes hold, by column: the same values as `to_connect_data` gives.
 
-        `None`: bytes that are not null are no structs of one schema, or cannot be read, or this converter has no
-        columns; then values are read one by one. At least one of the values is not null.
+        `None`: bytes that are not null are not of one schema, or cannot be read, or this converter has no columns; then
+        values are read one by one. At least one of the values is not null.
         """
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hayase.connect.columns import RecordColumns
+from hayase.connect.columns import RecordColumns, SingleColumn, StructColumns
 from hayase.connect.contracts import Converter, HeaderConverter, Predicate, Transformation
 from hayase.connect.errors import ErrorPolicy, RawRecord, Stage
 from hayase.connect.model import ConnectHeader, ConnectRecord, SinkRecord, SourceRecord
@@ -165,15 +165,17 @@ class Conversion:
         """The records of a batch by column; `None` where they, the converters or transforms have no columns."""
         if self.chain or batch.headers is not None or not len(batch):
             return None
-        key = value = None
+        key: StructColumns | SingleColumn | None = None
+        value: StructColumns | None = None
         if batch.keys.count(None) != len(batch):
             key = self.key.to_connect_columns(batch.topic, batch.keys)
             if key is None:
                 return None
         if batch.values.count(None) != len(batch):
-            value = self.value.to_connect_columns(batch.topic, batch.values)
-            if value is None:
+            found = self.value.to_connect_columns(batch.topic, batch.values)
+            if not isinstance(found, StructColumns):
                 return None
+            value = found
         return RecordColumns(batch.topic, batch.partition, batch.offsets, key, value)
 
     def _from_rows(self, batch: RecordBatch, rows: Iterable[int], timestamp_type: str) -> list[SinkRecord]:

@@ -64,12 +64,12 @@ class ConnectorOffsets:
         return {key: stored.offset for key, stored in self.stored.items()}
 
 
-def ensure_topic(log: Log, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Make a topic if it does not exist, whichever process does so first."""
+def ensure_topic(log: Log, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
+    """Make a topic if it does not exist, whichever process does so first; arguments as those of `Log.create_topic`."""
     if log.describe([name]):
         return
     try:
-        log.create_topic(name, partitions, config)
+        log.create_topic(name, partitions, config, replicas=replicas)
     except LogError as error:
         if error.condition != "TOPIC_EXISTS":
             raise

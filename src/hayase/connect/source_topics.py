@@ -94,7 +94,7 @@ class SourceTopics:
                 continue
             group = next((each for each in self._groups if each.matches(topic)), TopicGroup())
             if not self._log.describe([topic]):
-                ensure_topic(self._log, topic, group.partitions or 1, group.config)
+                ensure_topic(self._log, topic, group.partitions or 1, group.config, group.replication_factor)
                 _LOG.info("made the topic %s with %d partitions", topic, group.partitions or 1)
             self._known.add(topic)
 

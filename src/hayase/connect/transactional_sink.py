@@ -9,7 +9,7 @@ from hayase.connect.conversion import Conversion
 from hayase.connect.generations import SupersededError, bundle_name
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
-from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
+from hayase.connect.sink_reader import RANGE_RECORDS, Reporter, SinkMetrics, SinkReader, start_positions
 from hayase.core.failpoints import reach
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.log.protocol import Log
@@ -27,6 +27,7 @@ class TransactionalSinkLoop(SinkTaskLoop):
         reset: where a partition begins that neither the target nor the consumer group knows.
         group_offsets: shows the positions.
         sleep: waits that many seconds; raises to give up.
+        range_records: how many offsets a write covers at most.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class TransactionalSinkLoop(SinkTaskLoop):
         reset: AutoOffsetReset,
         group_offsets: GroupOffsets,
         sleep: Callable[[float], None],
+        range_records: int = RANGE_RECORDS,
     ) -> None:
         metrics = SinkMetrics()
         reporter = Reporter(conversion)
-        reader = SinkReader(log, partitions, conversion, reporter, metrics, columns=task.takes_columns)
+        reader = SinkReader(log, partitions, conversion, reporter, metrics, range_records, columns=task.takes_columns)
         super().__init__(task, context, reader, reporter, conversion, metrics, sleep=sleep)
         self._target = task
         self._bundle = bundle_name(context.connector, context.task)

@@ -6,7 +6,6 @@ import importlib.metadata
 import logging
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.worker_config import WorkerConfig
@@ -52,7 +51,7 @@ class ConnectWorker:
         self.urls = self._server.urls
         """Where the REST interface answers."""
         self._log = open_log(log_config)
-        plugins = Plugins([Path(each).expanduser() for each in self.config.list("plugin.path")])
+        plugins = Plugins(self.config.plugin_folders)
         self.herder = Herder(
             WorkerEnvironment(
                 self.config,

@@ -286,11 +286,19 @@ class EpochWriter(Protocol):
 class Log(Protocol):
     """A cluster of topics."""
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
-        """Make a topic. `config` takes Kafka's topic settings.
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replicas: int | None = None
+    ) -> TopicInfo:
+        """Make a topic.
+
+        Args:
+            name: of it.
+            partitions: how many.
+            config: Kafka's topic settings.
+            replicas: of each partition on a Kafka cluster; `None`: as the cluster says.
 
         Raises:
-            LogError: `TOPIC_EXISTS` if there is one of that name.
+            LogError: `TOPIC_EXISTS` if there is one of that name; also what a cluster refuses.
             ConfigError: a setting is unknown or has a value that is not allowed; no topic was made.
         """
         ...

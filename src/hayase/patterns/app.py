@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
+from hayase.compiler.build import source_topics
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, LogError, StateError, TopologyError
 from hayase.core.records import TopicPartition
@@ -135,7 +136,7 @@ class PatternsApp(StreamsApp):
                 make_topic(log, runner.model, self._partitions)
             for saga in self.sagas.values():
                 self._make_topics(log, saga)
-                unread = unread_answers(log, self.config, saga, self.aggregates)
+                unread = unread_answers(log, self.config, saga, source_topics(self.topology))
                 if unread and self._has_open(saga):
                     refuse_unread(saga.name, unread)
         finally:

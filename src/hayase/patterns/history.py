@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,6 +32,8 @@ T = TypeVar("T")
 _LAST_VERSION = 2**63 - 1
 _CHECKED_EVERY_S = 5.0
 """How long a change of the topic's settings may go unnoticed by a history that is read."""
+_FEW_AT_ONCE = {"consumer.fetch.message.max.bytes": "16384", "consumer.queued.min.messages": "1"}
+"""Of consumers of Kafka: a call reads some events from anywhere, so what is fetched beyond them holds up the next."""
 
 
 class EventHistory(Generic[S]):
@@ -175,7 +178,10 @@ class _Opened:
         self.process_id = os.getpid()
         self._topic = aggregate.events_topic
         self._checked_s = float("-inf")
-        self.log = open_log(log_config(config))
+        place = log_config(config)
+        if place.kind == "kafka":
+            place = replace(place, options={**_FEW_AT_ONCE, **place.options})
+        self.log = open_log(place)
         self.events = EventLog(aggregate, self.log)
 
     def check_kept_if_due(self) -> None:

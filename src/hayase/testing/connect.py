@@ -79,12 +79,13 @@ class ConnectorTestDriver:
         config = LogConfig("embedded", self._folder)
         self._own_log = log is None
         self.log = open_log(config) if log is None else log
-        plugins = Plugins()
+        worker_config = WorkerConfig(worker or {})
+        plugins = Plugins(worker_config.plugin_folders)
         given = props["connector.class"]
         name = given if isinstance(given, str) else plugins.add_class(given)
         self.props = {"name": "test", **{key: str(value) for key, value in props.items()}, "connector.class": name}
         self.environment = WorkerEnvironment(
-            WorkerConfig(worker or {}), plugins, ReferencePolicy(), config, self.log, "test", clock or SystemClock()
+            worker_config, plugins, ReferencePolicy(), config, self.log, "test", clock or SystemClock()
         )
         infos = ConnectorValidator(plugins, ReferencePolicy()).validate(self.props)
         if infos.error_count:

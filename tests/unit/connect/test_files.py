@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import fsspec
 import polars as pl
 import pytest
 
@@ -201,3 +202,24 @@ def test_a_value_that_is_no_row_becomes_a_dead_letter(log: Log, tmp_path: Path) 
 def test_a_format_that_there_is_not_is_refused(log: Log, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="PARQUET"):
         sink(log, tmp_path, format="orc")
+
+
+def test_files_are_written_to_and_read_from_any_file_system_of_fsspec(log: Log, tmp_path: Path) -> None:
+    folder = f"memory://{tmp_path.name}"
+    files = fsspec.filesystem("memory")
+    with sink(log, Path("unused"), path=f"{folder}/out", format="parquet") as connector:
+        send(connector, *ROWS)
+        connector.run_to_end()
+        connector.kill()
+        send(connector, {"id": 3, "city": "Nara"})
+        connector.run_to_end()
+    written = files.glob(f"{folder}/out/*.parquet")
+    assert len(written) == 2
+    log.create_topic("copies", 1, {})
+    more = {"topic": "copies", "after": "move", "move.path": f"{folder}/done"}
+    with source(log, Path("unused"), path=f"{folder}/out/*.parquet", format="parquet", **more) as connector:
+        connector.run_to_end()
+        copies = [json.loads(record.value or b"null") for record in connector.records("copies")]
+    assert copies == [*ROWS, {"id": 3, "city": "Nara"}]
+    assert (len(files.glob(f"{folder}/out/*.parquet")), len(files.glob(f"{folder}/done/*.parquet"))) == (0, 2)
+    files.rm(f"/{tmp_path.name}", recursive=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.budget import examples
 
-from hayase.connect.columns import StructColumns
+from hayase.connect.columns import SingleColumn, StructColumns
 from hayase.connect.converters.json_converter import JsonConverter
 from hayase.connect.exceptions import DataError
 from hayase.connect.schema import (
@@ -114,10 +114,11 @@ def test_columns_with_a_schema_are_the_values_read_one_by_one(seed: int) -> None
         wanted = one_by_one(converter, data)
     except DataError:
         if columns is not None:
+            assert isinstance(columns, StructColumns)
             with pytest.raises(DataError):
                 all_columns(columns)
         return
-    assert columns is not None
+    assert isinstance(columns, StructColumns)
     assert repr(all_columns(columns)) == repr(wanted)
     assert columns.schema == schema
 
@@ -134,7 +135,7 @@ def test_columns_without_a_schema_are_the_values_read_one_by_one(seed: int) -> N
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, False)
     columns = converter.to_connect_columns("t", data)
-    assert columns is not None
+    assert isinstance(columns, StructColumns)
     assert all_columns(columns) == one_by_one(converter, data) == rows
 
 
@@ -145,12 +146,11 @@ def test_columns_without_a_schema_are_the_values_read_one_by_one(seed: int) -> N
         [b'{"a":1}', b"5"],
         [b'{"a":1}', b""],
         [b'{"a":1}', b'{"a":1},{"a":2}'],
-        [b"[1]"],
-        [b"null"],
+        [b"{"],
         [b'{"a":' * 3000],
     ],
 )
-def test_what_are_no_objects_of_the_same_names_has_no_columns(data: list[bytes | None]) -> None:
+def test_objects_of_other_names_or_beside_other_values_have_no_columns(data: list[bytes | None]) -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, False)
     assert converter.to_connect_columns("t", data) is None
@@ -173,6 +173,32 @@ def test_records_of_another_schema_or_form_have_no_columns(second: bytes) -> Non
     assert converter.to_connect_columns("t", [first, second]) is None
 
 
+@pytest.mark.parametrize("seed", range(examples(100)))
+def test_values_that_are_no_objects_are_a_column_of_those_read_one_by_one(seed: int) -> None:
+    chosen = random.Random(seed)
+    schemas = chosen.random() < 0.7
+    name = chosen.choice([each for each in TYPES if each not in ("counts", "inner")])
+    schema = TYPES[name][0].as_optional() if chosen.random() < 0.5 else TYPES[name][0]
+    values = [TYPES[name][1](chosen if chosen.random() < 0.2 else random.Random(1)) for _ in range(9)]
+    data: list[bytes | None] = [json.dumps(value).encode() for value in [*values, None]]
+    if schemas:
+        described = json.dumps(schema_json(schema), separators=(",", ":")).encode()
+        texts = data if schema.optional else data[:-1]
+        data = [b'{"schema":' + described + b',"payload":' + (text or b"") + b"}" for text in texts]
+    data.append(None)
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": str(schemas).lower()}, True)
+    column = converter.to_connect_columns("t", data)
+    try:
+        wanted = one_by_one(converter, data)
+    except DataError:
+        assert column is None
+        return
+    assert isinstance(column, SingleColumn)
+    assert repr(column.values) == repr(wanted)
+    assert column.schema == (schema if schemas else None)
+
+
 def test_maps_with_a_schema_have_no_columns_as_its_fields_are_not_their_names() -> None:
     described = json.dumps(schema_json(map_schema(STRING_SCHEMA, INT32_SCHEMA)), separators=(",", ":"))
     data: list[bytes | None] = [f'{{"schema":{described},"payload":{{"a":1,"b":2}}}}'.encode()]
@@ -187,7 +213,7 @@ def test_a_map_in_a_struct_has_no_columns_of_its_own() -> None:
     columns = JsonConverter().to_connect_columns(
         "t", [f'{{"schema":{described},"payload":{{"after":{{"a":1}}}}}}'.encode()]
     )
-    assert columns is not None
+    assert isinstance(columns, StructColumns)
     with pytest.raises(DataError, match="map, not of structs"):
         columns.struct("after")
 
@@ -197,7 +223,7 @@ def test_a_decimal_keeps_all_its_digits_in_a_column() -> None:
     described = json.dumps(schema_json(schema), separators=(",", ":"))
     data: list[bytes | None] = [f'{{"schema":{described},"payload":{{"price":0.1{"0" * 28}1}}}}'.encode()]
     columns = JsonConverter().to_connect_columns("t", data)
-    assert columns is not None
+    assert isinstance(columns, StructColumns)
     assert columns.column("price") == [Decimal("0.1" + "0" * 28 + "1")]
 
 
@@ -206,7 +232,7 @@ def test_a_struct_in_a_struct_has_columns_of_its_own_rows() -> None:
     converter.configure({"schemas.enable": "false"}, False)
     data = [json.dumps(each).encode() for each in ({"after": None, "n": 1}, {"after": {"id": 5}, "n": 2})]
     columns = converter.to_connect_columns("t", [None, *data])
-    assert columns is not None
+    assert isinstance(columns, StructColumns)
     after = columns.struct("after")
     assert after is not None
     assert (len(after), after.present, after.column("id")) == (3, [2], [5])

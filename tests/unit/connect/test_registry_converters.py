@@ -30,6 +30,7 @@ from hayase.connect.schema import (
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
+    ConnectSchema,
     array_schema,
     decimal_schema,
     map_schema,
@@ -342,11 +343,63 @@ class TestColumns:
         data = made.from_connect_data("orders", (), row, {"id": 1, "text": "some text"})
         assert made.to_connect_columns("orders", [data, data[:-3]]) is None
 
+    @pytest.mark.parametrize(("schema", "values"), [
+        (STRING_SCHEMA, ["text", "ä"]), (INT64_SCHEMA, [7, -(2**62)]), (decimal_schema(2), [Decimal("1.50")]),
+        (OPTIONAL_STRING_SCHEMA, ["text"]), (BYTES_SCHEMA, [b"\0", b""]), (array_schema(INT32_SCHEMA), [[1], []]),
+    ])  # fmt: skip
     @pytest.mark.parametrize("name", [AVRO, JSON_SCHEMA])
-    def test_are_not_there_for_values_that_are_no_structs(self, name: str, registry: SchemaRegistryServer) -> None:
+    def test_are_one_column_for_values_that_are_no_structs(
+        self, name: str, schema: ConnectSchema, values: list[object], registry: SchemaRegistryServer
+    ) -> None:
+        made = converter(name, registry, is_key=True)
+        data = [made.from_connect_data("orders", (), schema, value) for value in values]
+        column = made.to_connect_columns("orders", [None, *data])
+        assert column.values == [None, *values]
+        assert column.schema == made.to_connect_data("orders", (), data[0]).schema
+
+    @pytest.mark.parametrize("name", [AVRO, JSON_SCHEMA])
+    def test_are_not_there_for_maps(self, name: str, registry: SchemaRegistryServer) -> None:
         made = converter(name, registry)
-        data = made.from_connect_data("orders", (), STRING_SCHEMA, "text")
+        data = made.from_connect_data("orders", (), map_schema(STRING_SCHEMA, INT32_SCHEMA), {"a": 1})
         assert made.to_connect_columns("orders", [data]) is None
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_of_rows_that_optional_structs_hold_are_there(self, name: str, registry: SchemaRegistryServer) -> None:
+        made = converter(name, registry)
+        row = struct_schema({"id": INT32_SCHEMA, "home": ADDRESS.as_optional()}, name="shop.Row").as_optional()
+        envelope = struct_schema({"before": row, "after": row, "op": STRING_SCHEMA}, name="shop.Envelope")
+        rows = [{"id": 1, "home": None}, {"id": 2, "home": {"city": "Nara", "zip": None}}, None]
+        given = [{"before": None, "after": each, "op": "c"} for each in rows]
+        data = [made.from_connect_data("orders", (), envelope, each) for each in given]
+        after = made.to_connect_columns("orders", [None, *data]).struct("after")
+        assert after.present == [1, 2]
+        read = [made.to_connect_data("orders", (), each).value["after"] for each in data[:2]]
+        assert [after.column("id"), after.column("home")] == [
+            [each["id"] for each in read],
+            [each["home"] for each in read],
+        ]
+
+    def test_tell_records_in_unions_from_maps_and_from_each_other(self, registry: SchemaRegistryServer) -> None:
+        records = [
+            {"type": "record", "name": each, "fields": [{"name": "id", "type": "int"}]} for each in ("Row", "Other")
+        ]
+        unions: dict[str, list[object]] = {
+            "two": [*records], "named": ["null", "Row"], "mapped": ["Row", {"type": "map", "values": "int"}],
+        }  # fmt: skip
+        for names in (["two", "named"], ["two", "named", "mapped"]):
+            fields = [{"name": each, "type": unions[each]} for each in names]
+            serde = Serdes.avro({"type": "record", "name": "All", "fields": fields}, registry.url)
+            topic = f"orders{len(names)}"
+            given = {"two": ("Other", {"id": 1}), "named": {"id": 2}, "mapped": {"a": 3}}
+            data = serde.for_topic(topic, "value", {}).serialize({each: given[each] for each in names})
+            made = converter(AVRO, registry)
+            columns, (_, value) = made.to_connect_columns(topic, [data]), made.to_connect_data(topic, (), data)
+            wanted = {
+                "two": {"Row": None, "Other": {"id": 1}}, "named": {"id": 2},
+                "mapped": {"Row": None, "map": {"a": 3}},
+            }  # fmt: skip
+            assert value == {each: wanted[each] for each in names}
+            assert {each: columns.column(each) for each in names} == {each: [wanted[each]] for each in names}
 
     def test_keep_a_default_for_null_as_the_values_do(self, registry: SchemaRegistryServer) -> None:
         made = converter(AVRO, registry)

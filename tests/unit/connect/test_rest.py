@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.certificates import Authority
 
+from hayase.connect.herder import connector_runner
 from hayase.connect.worker import ConnectWorker
+from hayase.core.errors import ConfigError
 from hayase.log.protocol import LogConfig
 
 pytestmark = pytest.mark.long
@@ -155,6 +159,30 @@ def test_a_reference_is_shown_unresolved_and_resolved_for_the_task(
     assert client.get("/connectors/a").json()["config"]["file"] == reference
 
 
+@pytest.mark.parametrize(("reload", "read"), [("restart", ["lines", "other"]), ("none", ["lines"])])
+def test_a_secret_that_changes_restarts_the_connectors_that_want_it(
+    worker: ConnectWorker,
+    client: httpx2.Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reload: str,
+    read: list[str],
+) -> None:
+    monkeypatch.setattr(connector_runner, "_LOOK_S", 0.1)
+    secrets = Path(worker.config.props["config.providers.file.param.allowed.paths"])
+    for topic in ("lines", "other"):
+        (tmp_path / topic).write_text("one\n")
+    (secrets / "changing.properties").write_text(f"path={tmp_path / 'lines'}\ntopic={reload}-lines\n")
+    named = {each: f"${{file:{secrets}/changing.properties:{each}}}" for each in ("path", "topic")}
+    more = {"topic": named["topic"], "config.action.reload": reload}
+    client.post("/connectors", json=lines("a", file=named["path"], **more))
+    wait(lambda: client.get("/connectors/a/topics").json(), {"a": {"topics": [f"{reload}-lines"]}})
+    (secrets / "changing.properties").write_text(f"path={tmp_path / 'other'}\ntopic={reload}-other\n")
+    if reload == "none":
+        time.sleep(1)  # ten looks
+    wait(lambda: client.get("/connectors/a/topics").json(), {"a": {"topics": [f"{reload}-{each}" for each in read]}})
+
+
 def test_a_reference_outside_of_the_allowed_folders_is_refused(client: httpx2.Client) -> None:
     answer = client.post("/connectors", json=lines("a", file="${file:/etc/passwd:root}"))
     assert answer.status_code == 400
@@ -244,21 +272,77 @@ def test_a_user_and_a_password_are_asked_for(tmp_path: Path) -> None:
         assert httpx2.get(worker.urls[0] + "/connectors", auth=("ada", "open sesame")).status_code == 200
 
 
-def test_the_client_kafka_connect_py_works_unchanged(client: httpx2.Client, worker: ConnectWorker) -> None:
-    from kafka_connect import KafkaConnect
+def test_answers_are_encrypted_where_the_listener_says_https(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority", "shop")
+    identity = authority.identity("worker")
+    log = LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})
+    props = {"listeners": "https://127.0.0.1:0"}
+    with pytest.raises(ConfigError, match=r"ssl\.certificate"):
+        ConnectWorker(log, props)
+    props |= {"ssl.certificate": str(identity.certificate), "ssl.key": str(identity.key)}
+    with ConnectWorker(log, props) as worker:
+        assert worker.urls[0].startswith("https://")
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        assert httpx2.get(worker.urls[0] + "/connectors", verify=trusted).json() == []
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(worker.urls[0] + "/connectors")
 
+
+def test_every_method_of_the_client_kafka_connect_py_works_unchanged(worker: ConnectWorker, tmp_path: Path) -> None:
+    from kafka_connect import KafkaConnect
+    from requests.exceptions import HTTPError
+
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    given = lines("py", file=str(tmp_path / "lines.txt"), topic="py-lines")
     other = KafkaConnect(url=worker.urls[0])
-    other.create_connector(lines("py"))
-    wait(lambda: states(client, "py"), ("RUNNING", ["RUNNING"]))
-    assert "py" in other.list_connectors()
-    assert other.get_connector_status("py")["connector"]["state"] == "RUNNING"
-    other.pause_connector("py")
-    wait(lambda: states(client, "py"), ("PAUSED", ["PAUSED"]))
-    other.resume_connector("py")
-    other.restart_connector("py", include_tasks=True)
-    wait(lambda: states(client, "py"), ("RUNNING", ["RUNNING"]))
+
+    def state() -> tuple[str, list[str]]:
+        status = other.get_connector_status("py")
+        return status["connector"]["state"], [task["state"] for task in status["tasks"]]
+
+    assert other.get_cluster_info().keys() == {"version", "commit", "kafka_cluster_id"}
+    assert "FileStreamSourceConnector" in {each["class"].rpartition(".")[2] for each in other.list_connector_plugins()}
+    checked = other.validate_connector_config("FileStreamSource", {**given["config"], "name": "py", "tasks.max": "0"})
+    assert checked["error_count"] == 1
+
+    assert other.create_connector(given)["type"] == "source"
+    wait(state, ("RUNNING", ["RUNNING"]))
+    assert other.get_connector("py")["config"] == other.get_connector_config("py")
+    assert other.list_connectors(pattern="p.", state="running") == ["py"]
+    assert other.list_connectors(expand="info")["py"]["info"]["name"] == "py"
+    wait(lambda: other.list_connector_topics("py"), {"py": {"topics": ["py-lines"]}})
+    other.reset_connector_topics("py")
+    assert other.list_connector_topics("py") == {"py": {"topics": []}}
+    assert [each["id"]["task"] for each in other.list_connector_tasks("py")] == [0]
+    assert other.get_connector_task_status("py", 0)["state"] == "RUNNING"
+    other.restart_connector_task("py", 0)
+    wait(state, ("RUNNING", ["RUNNING"]))
+
+    assert other.update_connector("py", {**given["config"], "tasks.max": "2"})["config"]["tasks.max"] == "2"
+    wait(state, ("RUNNING", ["RUNNING"]))
+    for end, begin in (
+        (other.pause_connector, other.resume_connector),
+        (other.stop_connector, other.resume_connector),
+    ):
+        end("py")
+        wait(state, ("PAUSED", ["PAUSED"]) if end == other.pause_connector else ("STOPPED", []))
+        begin("py")
+        wait(state, ("RUNNING", ["RUNNING"]))
+    assert other.restart_connector("py") is None
+    assert other.restart_connector("py", include_tasks=True)["name"] == "py"
+    wait(state, ("RUNNING", ["RUNNING"]))
+    other.restart_all_connectors(pattern="py")
+    other.pause_all_connectors(pattern="py")
+    wait(state, ("PAUSED", ["PAUSED"]))
+    other.resume_all_connectors(state="paused")
+    wait(state, ("RUNNING", ["RUNNING"]))
+    other.stop_all_connectors(pattern="py")
+    wait(state, ("STOPPED", []))
     other.delete_connector("py")
-    assert client.get("/connectors/py").status_code == 404
+    other.delete_all_connectors(pattern="py")
+    for call in (other.get_connector, other.get_connector_config, other.restart_connector, other.delete_connector):
+        with pytest.raises(HTTPError):
+            call("py")
 
 
 def test_metrics_are_shown_in_the_format_of_prometheus(client: httpx2.Client) -> None:

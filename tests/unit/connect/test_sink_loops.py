@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.unit.connect.connectors import (
     LedgerSink,
@@ -16,7 +18,7 @@ from hayase.connect.exceptions import ConnectError
 from hayase.connect.generations import SupersededError
 from hayase.core.errors import SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import Log, OutputBatch
+from hayase.log.protocol import Log, OutputBatch, TopicInfo
 from hayase.testing.connect import ConnectorTestDriver
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
@@ -133,6 +135,44 @@ def test_a_sink_may_begin_at_the_end_of_its_topics(log: Log) -> None:
         words(log, "new")
         sink.run_to_end()
     assert LedgerTask.rows == ["new"]
+
+
+def test_a_sink_writes_as_many_records_at_once_as_it_may(log: Log) -> None:
+    words(log, *"abcde")
+    for sink in (LedgerSink, ListSink):
+        with driver(log, sink, consumer_override_max_poll_records="2") as connector:
+            connector.run_to_end()
+            assert connector.metrics()["put-batch-total"] == 3
+            assert connector.metrics()["sink-record-lag-max"] == 0
+    assert (LedgerTask.writes, LedgerTask.rows, ListTask.written) == ([2, 2, 1], [*"abcde"], [*"abcde"])
+
+
+def test_a_sink_says_how_far_it_is_behind(log: Log) -> None:
+    words(log, *"abcde")
+    with driver(log, LedgerSink, consumer_override_max_poll_records="2") as connector:
+        connector.step()
+        assert connector.metrics()["sink-record-lag-max"] == 5  # as it was when it looked, before it wrote two
+        connector.step()
+        assert connector.metrics()["sink-record-lag-max"] == 3
+
+
+@pytest.mark.parametrize(("given", "replicas"), [({}, None), ({"replication.factor": "2"}, 2)])
+def test_the_topic_of_dead_letters_has_the_replicas_that_are_asked_for(
+    log: Log, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], replicas: int | None
+) -> None:
+    asked: dict[str, object] = {}
+    create = log.create_topic
+
+    def noted(name: str, *given: Any, **more: Any) -> TopicInfo:
+        asked[name] = more.get("replicas")
+        return create(name, *given, **more)
+
+    words(log, "a")
+    monkeypatch.setattr(log, "create_topic", noted)
+    props = {f"errors.deadletterqueue.topic.{name}": value for name, value in {"name": "dead", **given}.items()}
+    with driver(log, LedgerSink, errors_tolerance="all", **props) as connector:
+        connector.run_to_end()
+    assert asked["dead"] == replicas
 
 
 def test_a_put_that_may_succeed_later_is_repeated(log: Log) -> None:

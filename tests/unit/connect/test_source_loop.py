@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.unit.connect.connectors import NumberSource, NumberTask, PairSource, PairTask
 
 from hayase.connect.generations import Generations, SupersededError
 from hayase.connect.herder.generation_plan import plan_task_restart
 from hayase.core.errors import ConfigError, HayaseError
-from hayase.log.protocol import Log
+from hayase.log.protocol import Log, TopicInfo
 from hayase.testing.connect import ConnectorTestDriver
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
@@ -171,13 +173,25 @@ def test_a_topic_that_was_deleted_is_made_again(log: Log) -> None:
         assert values(connector) == numbers(2, 3)
 
 
-def test_topics_are_made_as_the_connector_says(log: Log) -> None:
-    creation = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}
+@pytest.mark.parametrize(("factor", "replicas"), [("-1", None), ("2", 2)])
+def test_topics_are_made_as_the_connector_says(
+    log: Log, monkeypatch: pytest.MonkeyPatch, factor: str, replicas: int | None
+) -> None:
+    creation = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": factor}
     props = {"connector.class": NumberSource, "count": "1", **creation, **STRINGS}
+    asked: dict[str, object] = {}
+    create = log.create_topic
+
+    def noted(name: str, *given: Any, **more: Any) -> TopicInfo:
+        asked[name] = more.get("replicas")
+        return create(name, *given, **more)
+
+    monkeypatch.setattr(log, "create_topic", noted)
     with ConnectorTestDriver({**props, "topic.creation.default.cleanup.policy": "compact"}, log=log) as connector:
         connector.run_to_end()
     info = log.describe(["numbers"])["numbers"]
     assert (info.partitions, info.config["cleanup.policy"]) == (3, "compact")
+    assert asked["numbers"] == replicas
 
 
 @pytest.mark.parametrize("exact", ["no", "unknown"])

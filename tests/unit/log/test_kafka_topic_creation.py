@@ -23,9 +23,11 @@ class Answers:
 
     def __init__(self, *refusals: str) -> None:
         self.refusals = list(refusals)
+        self.replicas: list[int] = []
 
     def create_topics(self, topics: list[Any], **_: object) -> dict[str, Future[None]]:
         future: Future[None] = Future()
+        self.replicas += [topic.replication_factor for topic in topics]
         if self.refusals:
             reason = KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, self.refusals.pop(0))
             future.set_exception(KafkaException(reason))
@@ -48,6 +50,13 @@ def test_it_is_made_once_a_broker_takes_part_again(monkeypatch: pytest.MonkeyPat
     client = Answers(FENCED, FENCED)
     assert admin_with(monkeypatch, client).create_topic("t", 1, {}).name == "t"
     assert client.refusals == []
+
+
+def test_replicas_are_those_that_are_asked_for_or_the_default_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Answers()
+    for replicas in (None, 3):
+        admin_with(monkeypatch, client).create_topic("t", 1, {}, replicas)
+    assert client.replicas == [-1, 3]
 
 
 def test_brokers_that_stay_away_are_an_error_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

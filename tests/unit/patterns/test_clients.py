@@ -17,9 +17,10 @@ from tests.unit.patterns.shop import DECIDER, Order, Paid, Pay, Place, Placed, o
 
 from hayase.cli.main import run_cli
 from hayase.compiler.plan_shape import shape_of
+from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StateError
-from hayase.log.protocol import OutputBatch
-from hayase.patterns import AggregateState, CommandOutcomeUnknownError, EventSourced, PatternsApp
+from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.patterns import AggregateState, CommandOutcomeUnknownError, EventSourced, PatternsApp, history
 from hayase.patterns.state_rows import EventKey
 from hayase.patterns.verification import verify
 from hayase.query.checkpoint import subtopology_of_store
@@ -255,3 +256,16 @@ def test_an_event_that_is_there_twice_keeps_its_first_place_in_the_index(tmp_pat
     rows = {row.key: row.value for row in app_of(orders).store("order-events-index").all()}
     assert [(key, place.offset) for key, place in rows.items()] == [(EventKey("17", 1), 0)]
     orders.app.close()
+
+
+def test_a_history_on_kafka_fetches_little_at_once_unless_the_application_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[LogConfig] = []
+    monkeypatch.setattr(history, "open_log", opened.append)
+    settings = {"application.id": "app", "bootstrap.servers": "127.0.0.1:9"}
+    for more in ({}, {"consumer.fetch.message.max.bytes": "1000000"}):
+        history._Opened(order_aggregate(), StreamsConfig({**settings, **more}))
+    fetches = [each.options["consumer.fetch.message.max.bytes"] for each in opened]
+    assert fetches == ["16384", "1000000"]
+    assert [each.options["consumer.queued.min.messages"] for each in opened] == ["1", "1"]

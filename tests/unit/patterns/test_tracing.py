@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ def test_a_trace_is_a_tree_of_causes_with_times(log_dir: Path, capsys: pytest.Ca
         "                      +0.000s      command Do to payments 17 (checkout:17:pay:action:1)",
         "                     +13.000s    command Do to payments 17 (checkout:17:pay:action:1)",
     ]
+
+
+def test_the_trace_on_the_page_of_patterns_is_one_but_for_its_times(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "patterns.md").read_text("utf-8")
+    (shown,) = re.findall(r"^\$ hayase trace visit --log-dir data/log\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert run_cli(["trace", "visit", "--log-dir", str(log_dir)]) == 0
+    printed = capsys.readouterr().out.splitlines()[: len(shown.splitlines())]
+    time = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+\+00:00|\+\d+\.\d{3}s")
+    assert [time.sub("", line) for line in printed] == [time.sub("", line) for line in shown.splitlines()]
 
 
 def test_a_trace_as_json_names_the_cause_of_each_record(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
@@ -131,6 +132,11 @@ class WorkerConfig(TypedConfig):
     def group(self) -> str:
         """The worker's `group.id`."""
         return self.string("group.id")
+
+    @property
+    def plugin_folders(self) -> list[Path]:
+        """The folders of `plugin.path`."""
+        return [Path(each).expanduser() for each in self.list("plugin.path")]
 
     def converter_props(self, kind: str) -> dict[str, object]:
         """What `key.converter.…`, `value.converter.…` or `header.converter.…` say for the worker's own converter."""

@@ -16,7 +16,7 @@ from hayase.connect.converters.json_columns import column_reader
 from hayase.connect.converters.json_values import Convert
 from hayase.connect.converters.physical_values import PhysicalValues
 from hayase.connect.converters.registry_converter import (
-    ReadStructs,
+    ReadValues,
     RegistryConverter,
     payload_of,
     registry_config,
@@ -63,6 +63,8 @@ class _Reader:
     values: AvroValues
     convert: Convert
     raw_bytes: bool
+    names_all: bool
+    """Whether each record in a union comes with its name, as a map beside it looks alike."""
 
 
 _PLAIN: tuple[tuple[type, ConnectSchema], ...] = (
@@ -147,13 +149,15 @@ class AvroConverter(RegistryConverter[AvroWriter]):
             return SchemaAndValue(reader.schema, payload)
         return SchemaAndValue(reader.schema, reader.convert(self._stored(reader, by, payload)))
 
-    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+    def read_values(self, topic: str, data: Sequence[bytes]) -> ReadValues | None:
         """See RegistryConverter."""
         reader, by = self._reader_of(data[0])
-        if reader.raw_bytes or reader.schema.name == UNION_NAME:
+        if reader.schema.name == UNION_NAME:
             return None
-        structs = [self._stored(reader, by, payload_of(each)) for each in data]
-        return ReadStructs(structs, reader.schema, lambda schema: column_reader(reader.values, schema))
+        if reader.raw_bytes:
+            return ReadValues(list(map(payload_of, data)), reader.schema, lambda _: lambda column: column)
+        values = [self._stored(reader, by, payload_of(each)) for each in data]
+        return ReadValues(values, reader.schema, lambda schema: column_reader(reader.values, schema))
 
     def _reader_of(self, data: bytes) -> tuple[_Reader, AvroSchema]:
         serde = self._serde
@@ -168,7 +172,10 @@ class AvroConverter(RegistryConverter[AvroWriter]):
         try:
             if by.check is not None:
                 by.check(payload, 0, self._serde.empty_items_max)
-            return schemaless_reader(BytesIO(payload), reader.parsed, None, return_record_name=True)
+            alone = not reader.names_all
+            return schemaless_reader(
+                BytesIO(payload), reader.parsed, None, return_record_name=True, return_record_name_override=alone
+            )
         except READ_ERRORS as error:  # fastavro has no common one for bytes that are no value
             raise DataError("INVALID_VALUE", f"the bytes are no value of their Avro schema: {error!r}") from error
 
@@ -178,7 +185,21 @@ def _reader(written: AvroSchema, text: str) -> _Reader:
     # What is parsed of a single primitive is its type alone, without what Connect has written beside it.
     definition = json.loads(text) if isinstance(written.parsed, str) else written.parsed
     schema = AvroReaderSchema(values.read_default).of(definition)
-    return _Reader(physical(written), schema, values, values.reader(schema), written.raw_bytes)
+    names_all = _mixes_maps_and_records(written.parsed)
+    return _Reader(physical(written), schema, values, values.reader(schema), written.raw_bytes, names_all)
+
+
+def _mixes_maps_and_records(definition: AvroJson) -> bool:
+    """Whether a union has maps and records, or a record that is named only."""
+    if isinstance(definition, list):
+        maps = [each for each in definition if isinstance(each, dict) and each["type"] == "map"]
+        mixed = len(definition) - definition.count("null") - len(maps) > 0
+        return (bool(maps) and mixed) or any(map(_mixes_maps_and_records, definition))
+    if not isinstance(definition, dict):
+        return False
+    inner = [definition.get(name) for name in ("type", "items", "values")]
+    inner += [field["type"] for field in definition.get("fields", ())]
+    return any(map(_mixes_maps_and_records, inner))
 
 
 def physical(schema: AvroSchema) -> AvroJson:
@@ -235,13 +256,16 @@ class AvroValues(PhysicalValues):
         return lambda value: inner(value[1] if type(value) is tuple else value)
 
     def _union_reader(self, schema: ConnectSchema) -> Convert:
+        names = [field.name for field in schema.fields]
         readers = [(field.name, field.schema, self.reader(field.schema)) for field in schema.fields]
+        # Beside a map records come with their names, so what has none is the map.
+        readers.sort(key=lambda each: each[1].type is SchemaType.STRUCT)
 
         def read(value: object) -> dict[str, object]:
             name = value[0].rpartition(".")[2] if type(value) is tuple else None
             for field, field_schema, convert in readers:
                 if name == field or (name is None and _fits(field_schema, value)):
-                    return {each: convert(value) if each == field else None for each, _, _ in readers}
+                    return {each: convert(value) if each == field else None for each in names}
             raise DataError("INVALID_VALUE", f"no type of the union has a value of type {type(value).__name__}")
 
         return read

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import msgspec
 
-from hayase.connect.columns import ReadColumn, StructColumns
+from hayase.connect.columns import ReadColumn, SingleColumn, StructColumns, value_columns
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import one_of
@@ -17,7 +17,7 @@ from hayase.connect.converters.json_schemas import schema_from_json, schema_to_j
 from hayase.connect.converters.json_values import Convert, JsonValues, plain_to_json
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectHeaders
-from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue, SchemaType
+from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue
 from hayase.core.records import Headers
 
 _ENVELOPE = (
@@ -146,24 +146,24 @@ class JsonConverter(Converter, HeaderConverter):
             ) from error
         return self._value(self._schema_of(bytes(envelope.schema)), bytes(envelope.payload))
 
-    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | SingleColumn | None:
         """See `Converter.to_connect_columns`: with schemas, all records hold one and the same before their payload."""
         try:
             if self._content is not None:
                 return None
             if not self.schemas_enable:
-                structs = [None if each is None else self._decode(each) for each in data]
-                return StructColumns(structs, None, self._column_reader)
+                values = [None if each is None else self._decode(each) for each in data]
+                return value_columns(values, None, self._column_reader)
             envelope = self._envelope(next(each for each in data if each is not None))
             schema, _, exactly = self._schema_of(bytes(envelope.schema))
-            if schema is None or schema.type is not SchemaType.STRUCT or schema.default is not None:
+            if schema is None or schema.default is not None:
                 return None
             payloads = _payloads(data, b'{"schema":' + bytes(envelope.schema) + b',"payload":')
             decode = self._decode_exactly if exactly else self._decode
-            structs = [None if each is None else decode(each) for each in payloads]
-            if not schema.optional and structs.count(None) != data.count(None):
+            values = [None if each is None else decode(each) for each in payloads]
+            if not schema.optional and values.count(None) != data.count(None):
                 return None
-            return StructColumns(structs, schema, self._column_reader)
+            return value_columns(values, schema, self._column_reader)
         except (msgspec.DecodeError, RecursionError, DataError):  # said where the record is read by itself
             return None
 

@@ -18,7 +18,7 @@ from hayase.connect.converters.json_schema_documents import DocumentReader, docu
 from hayase.connect.converters.json_values import Convert, plain_to_json
 from hayase.connect.converters.physical_values import EntryValues
 from hayase.connect.converters.registry_converter import (
-    ReadStructs,
+    ReadValues,
     RegistryConverter,
     payload_of,
     registry_config,
@@ -108,13 +108,13 @@ class JsonSchemaConverter(RegistryConverter[JsonSchemaWriter]):
         value = _decoded(data, exactly=reader.exactly)
         return SchemaAndValue(reader.schema, value if reader.convert is None else reader.convert(value))
 
-    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+    def read_values(self, topic: str, data: Sequence[bytes]) -> ReadValues | None:
         """See RegistryConverter."""
         reader = self._reader_of(data[0])
         if reader.schema is None:
             return None
-        structs = [_decoded(each, exactly=reader.exactly) for each in data]
-        return ReadStructs(structs, reader.schema, lambda schema: column_reader(reader.values, schema))
+        values = [_decoded(each, exactly=reader.exactly) for each in data]
+        return ReadValues(values, reader.schema, lambda schema: column_reader(reader.values, schema))
 
     def _reader_of(self, data: bytes) -> _Reader:
         serde = self._serde

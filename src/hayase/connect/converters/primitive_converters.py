@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from hayase.connect.columns import SingleColumn
 from hayase.connect.contracts import Converter, HeaderConverter
 from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectHeaders
@@ -50,6 +51,14 @@ class _Primitive(Converter, HeaderConverter):
     def to_connect_data(self, topic: str, headers: Headers, data: bytes | None) -> SchemaAndValue:
         """The value that bytes hold."""
         return SchemaAndValue(self._schema, None if data is None else self._read(data))
+
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> SingleColumn | None:
+        """See `Converter.to_connect_columns`."""
+        read = self._read
+        try:
+            return SingleColumn([None if each is None else read(each) for each in data], self._schema)
+        except DataError:  # said where the record is read by itself
+            return None
 
     def _check(self, schema: ConnectSchema | None) -> None:
         if schema is not None and schema.type is not self._schema.type:

@@ -18,7 +18,7 @@ from hayase.connect.converters.protobuf_schemas import (
     schema_of,
 )
 from hayase.connect.converters.registry_converter import (
-    ReadStructs,
+    ReadValues,
     RegistryConverter,
     payload_of,
     registry_config,
@@ -107,13 +107,13 @@ class ProtobufConverter(RegistryConverter[ProtobufWriter]):
         except READ_ERRORS as error:
             raise DataError("INVALID_VALUE", f"the bytes are no message {schema.name}: {error}") from error
 
-    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
+    def read_values(self, topic: str, data: Sequence[bytes]) -> ReadValues | None:
         """See RegistryConverter."""
         read = [self.read(topic, each) for each in data]
         schema = read[0].schema
         if schema is None or any(each.schema is not schema for each in read):  # other messages of the same file
             return None
-        return ReadStructs([each.value for each in read], schema, lambda _: lambda column: column)
+        return ReadValues([each.value for each in read], schema, lambda _: lambda column: column)
 
     def _reader(
         self, written: RegistrySchema, indexes: tuple[int, ...]

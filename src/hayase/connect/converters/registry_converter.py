@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hayase.connect.columns import ReadColumn, StructColumns
+from hayase.connect.columns import ReadColumn, SingleColumn, StructColumns, value_columns
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.contracts import Converter
 from hayase.connect.exceptions import DataError, RetriableError
 from hayase.connect.model import ConnectHeaders
-from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue, SchemaType
+from hayase.connect.schema import NO_VALUE, ConnectSchema, SchemaAndValue
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
 from hayase.core.records import Headers
 from hayase.serde.protocol import Side
@@ -86,16 +86,16 @@ def registry_config() -> ConfigDef:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStructs:
-    """Structs of one schema.
+class ReadValues:
+    """Values of one schema.
 
     Attributes:
-        structs: as the format gives them, none of them null.
+        values: as the format gives them.
         schema: of all of them.
-        column_reader: what reads the column of a field.
+        column_reader: what reads the column of a schema.
     """
 
-    structs: Sequence[object]
+    values: Sequence[object]
     schema: ConnectSchema
     column_reader: Callable[[ConnectSchema | None], ReadColumn]
 
@@ -143,8 +143,8 @@ class RegistryConverter(Converter, Generic[W]):
     def read(self, topic: str, data: bytes) -> SchemaAndValue:
         """The value of bytes, with its schema."""
 
-    def read_structs(self, topic: str, data: Sequence[bytes]) -> ReadStructs | None:
-        """The structs of records of one schema, as the format gives them; `None`: the schema is of something else."""
+    def read_values(self, topic: str, data: Sequence[bytes]) -> ReadValues | None:
+        """The values of records of one schema, as the format gives them; `None`: those of this one have no columns."""
         return None
 
     def from_connect_data(
@@ -168,20 +168,18 @@ class RegistryConverter(Converter, Generic[W]):
             return NO_VALUE
         return self._asked(lambda: self.read(topic, data))
 
-    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
-        """See `Converter.to_connect_columns`: all records are of one schema of the registry, which is of a struct."""
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> StructColumns | SingleColumn | None:
+        """See `Converter.to_connect_columns`: all records are of one schema of the registry."""
         filled = [each for each in data if each is not None]
         if len({each[:HEAD_SIZE] for each in filled}) != 1:
             return None
         try:
-            found = self._asked(lambda: self.read_structs(topic, filled))
-            if found is None or found.schema.type is not SchemaType.STRUCT or found.schema.default is not None:
+            found = self._asked(lambda: self.read_values(topic, filled))
+            if found is None or found.schema.default is not None or any(each is None for each in found.values):
                 return None
-            if any(each is None for each in found.structs):
-                return None
-            rest = iter(found.structs)
-            structs = [None if each is None else next(rest) for each in data]
-            return StructColumns(structs, found.schema, found.column_reader)
+            rest = iter(found.values)
+            values = [None if each is None else next(rest) for each in data]
+            return value_columns(values, found.schema, found.column_reader)
         except (DataError, RetriableError):  # said where the record is read by itself
             return None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from hayase.connect.columns import Column, SingleColumn
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.contracts import Converter, HeaderConverter
@@ -65,6 +66,12 @@ class StringConverter(Converter, HeaderConverter):
     def to_connect_data(self, topic: str, headers: Headers, data: bytes | None) -> SchemaAndValue:
         """The text that bytes hold; what is no text becomes the replacement character, as in Java."""
         return SchemaAndValue(OPTIONAL_STRING_SCHEMA, None if data is None else data.decode(self._encoding, "replace"))
+
+    def to_connect_columns(self, topic: str, data: Sequence[bytes | None]) -> SingleColumn:
+        """See `Converter.to_connect_columns`."""
+        encoding = self._encoding
+        values: Column = [None if each is None else each.decode(encoding, "replace") for each in data]
+        return SingleColumn(values, OPTIONAL_STRING_SCHEMA)
 
     def from_connect_header(self, topic: str, name: str, schema: ConnectSchema | None, value: object) -> bytes | None:
         """The text of a header's value."""

@@ -40,6 +40,9 @@ from hayase.log.protocol import Log
 _RANGE_RECORDS, _RANGE_INTERVAL_MS = 50_000, 10_000
 """Of sinks that write numbered ranges, unless their configuration says more."""
 
+_REPLICAS = "errors.deadletterqueue.topic.replication.factor"
+"""Acts where it is given: the default of three would be refused by a single broker."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
@@ -280,10 +283,11 @@ def _sink_loop(
 ) -> SinkTaskLoop:
     reset = AutoOffsetReset.of(spec.connector_props.get("consumer.override.auto.offset.reset", "earliest"))
     records = spec.connector_props.get("consumer.override.max.poll.records")
+    bounded = {"range_records": int(records)} if records else {}
     offsets = GroupOffsets(log, context.group, env.clock, env.config.int("offset.flush.interval.ms"))
     if isinstance(task, TransactionalSinkTask):
         return TransactionalSinkLoop(
-            task, context, log, spec.partitions, conversion, reset=reset, group_offsets=offsets, sleep=sleep
+            task, context, log, spec.partitions, conversion, reset=reset, group_offsets=offsets, sleep=sleep, **bounded
         )
     if isinstance(task, RepeatableSinkTask):
         publisher = _publisher(env, spec, log, ranges_topic(env.config.group), sleep)
@@ -311,7 +315,7 @@ def _sink_loop(
         reset=reset,
         group_offsets=offsets,
         sleep=sleep,
-        **({"range_records": int(records)} if records else {}),
+        **bounded,
     )
 
 
@@ -319,7 +323,8 @@ def _dead_letters(log: Log, config: TypedConfig) -> DeadLetters | None:
     topic = config.string("errors.deadletterqueue.topic.name")
     if not topic:
         return None
-    ensure_topic(log, topic, 1, {})
+    given = config.originals.get(_REPLICAS)
+    ensure_topic(log, topic, 1, {}, None if given is None else config.int(_REPLICAS))
     return DeadLetters(topic, log.writer(), config.bool("errors.deadletterqueue.context.headers.enable"))
 
 

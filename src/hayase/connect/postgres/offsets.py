@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hayase.connect.postgres.lsn import Snapshot
+from hayase.connect.postgres.replication import SystemIdentity
 from hayase.core.errors import ConfigError
 
 
@@ -55,6 +56,21 @@ class StreamOffset:
     system_id: str = ""
     timeline: int = 0
     slot_lsn: int = 0
+
+    def other_history(self, identity: SystemIdentity) -> str | None:
+        """Why positions of this offset mean something else on a server; `None`: they mean the same, as far as is known.
+
+        A server that was restored to an earlier point, or promoted, begins a new timeline: it may lack transactions
+        that were captured, and use their positions for others.
+        """
+        if self.system_id and self.system_id != identity.system_id:
+            return f"the server belongs to another cluster ({identity.system_id}, and not {self.system_id})"
+        if self.timeline and self.timeline != identity.timeline:
+            return (
+                f"the server is on timeline {identity.timeline}, and not on {self.timeline}: it was restored or "
+                "promoted, and may not have all that was captured"
+            )
+        return None
 
     def to_offset(self) -> dict[str, object]:
         """The offset as it is stored."""

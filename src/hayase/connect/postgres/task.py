@@ -21,7 +21,7 @@ from hayase.connect.postgres.events import HEARTBEAT_KEY_SCHEMA, HEARTBEAT_VALUE
 from hayase.connect.postgres.incremental import IncrementalSnapshot
 from hayase.connect.postgres.lsn import Snapshot, format_lsn
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset, incremental_partition, stream_partition
-from hayase.connect.postgres.replication import ReplicationConnection
+from hayase.connect.postgres.replication import ReplicationConnection, SystemIdentity
 from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import SnapshotReader
 from hayase.connect.postgres.stream import ChangeReader
@@ -165,8 +165,8 @@ class PostgresSourceTask(SourceTask):
         session.database.ensure_publication()
         session.database.free_slot()
         slot_snapshot: Snapshot | None = None
-        if self._offset is None or self._offset.snapshot or not self._can_go_on(session, identity.system_id):
-            slot_snapshot = self._begin(session, identity.system_id, identity.timeline)
+        if self._offset is None or self._offset.snapshot or not self._can_go_on(session, identity):
+            slot_snapshot = self._begin(session, identity)
         assert self._offset is not None, "it was stored, or made just now"
         self._offset.system_id, self._offset.timeline = identity.system_id, identity.timeline
         if self._offset.snapshot:
@@ -174,13 +174,13 @@ class PostgresSourceTask(SourceTask):
         else:
             self._begin_stream(session)
 
-    def _can_go_on(self, session: _Session, system_id: str) -> bool:
+    def _can_go_on(self, session: _Session, identity: SystemIdentity) -> bool:
         """Whether the server still has everything behind the offset; raises `SLOT_LOST`, unless a snapshot helps."""
         offset, slot = self._offset, session.database.slot()
         assert offset is not None
         lost = None
-        if offset.system_id and offset.system_id != system_id:
-            lost = f"the server belongs to another cluster ({system_id}, and not {offset.system_id})"
+        if (other := offset.other_history(identity)) is not None:
+            lost = other
         elif slot is None:
             lost = f"the slot {self._config.slot!r} is gone"
         elif slot.lost:
@@ -203,14 +203,17 @@ class PostgresSourceTask(SourceTask):
             slot=self._config.slot,
         )
 
-    def _begin(self, session: _Session, system_id: str, timeline: int) -> Snapshot | None:
+    def _begin(self, session: _Session, identity: SystemIdentity) -> Snapshot | None:
         """Begin, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
         wants_rows = self._config.reads_rows
         slot = session.database.slot()
         if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
-            if slot is not None and not slot.lost and slot.confirmed <= self._offset.commit_lsn:
+            lost = self._offset.other_history(identity)
+            if slot is None or slot.lost or slot.confirmed > self._offset.commit_lsn:
+                lost = f"the slot {self._config.slot!r} is gone"
+            if lost is None:
                 return None
-            _LOG.warning("the slot %r of an interrupted snapshot is gone; the snapshot begins again", self._config.slot)
+            _LOG.warning("a snapshot that was interrupted begins again: %s", lost)
         if slot is not None and not wants_rows and not slot.lost:
             self._offset = StreamOffset(slot.confirmed, slot_lsn=slot.confirmed)
             return None
@@ -221,8 +224,8 @@ class PostgresSourceTask(SourceTask):
         self._polled_lsn = self._durable_lsn = 0  # positions of another slot, perhaps of another cluster
         self._waiting.clear()
         self._offset = StreamOffset(
-            lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000), system_id=system_id,
-            timeline=timeline,
+            lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000),
+            system_id=identity.system_id, timeline=identity.timeline,
         )  # fmt: skip
         self.context.publish_offsets(self._partition, self._offset.to_offset())
         return Snapshot(text)

@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 from multiprocessing.connection import Connection
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -70,7 +69,7 @@ def run_slot(connection: Connection, slot: int) -> None:
         raise _lost() from error
     config_of_log = LogConfig(setup.log_kind, setup.log_location, setup.log_options)
     config = WorkerConfig(setup.props)
-    plugins = Plugins([Path(each).expanduser() for each in config.list("plugin.path")])
+    plugins = Plugins(config.plugin_folders)
     log = open_log(config_of_log)
     env = WorkerEnvironment(config, plugins, ReferencePolicy(), config_of_log, log, setup.worker_id, SystemClock())
     try:

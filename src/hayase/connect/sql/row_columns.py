@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hayase.connect.columns import Column, RecordColumns, StructColumns
+from hayase.connect.columns import Column, RecordColumns, SingleColumn, StructColumns
 from hayase.connect.schema import ConnectSchema
 from hayase.connect.sql.row_change import ENVELOPE, KAFKA_KEY, RowChange, RowChangeKind
 from hayase.connect.sql.sink_config import PrimaryKeyMode
@@ -59,11 +59,11 @@ def row_columns(
     names, schemas = rows.names, _schemas(rows)
     keys: dict[str, Column] = {}
     if mode is PrimaryKeyMode.RECORD_KEY:
-        key = records.key
-        if key is None or key.present is not None or not set(fields) <= set(key.names):
+        key = None if records.key is None else _key_columns(records.key, fields)
+        if key is None:
             return None
-        keys = {name: key.column(name) for name in fields or key.names}
-        schemas |= _schemas(key)
+        keys, key_schemas = key
+        schemas |= key_schemas
         if present is not None and not deletes:
             keys = {name: [column[row] for row in present] for name, column in keys.items()}
     elif mode is PrimaryKeyMode.RECORD_VALUE:
@@ -81,6 +81,19 @@ def row_columns(
         {name: rows.column(name) for name in names if name not in keys},
         schemas,
     )
+
+
+def _key_columns(
+    key: StructColumns | SingleColumn, fields: Sequence[str]
+) -> tuple[dict[str, Column], dict[str, ConnectSchema]] | None:
+    """Columns of the primary key that keys of records make, and their schemas; `None`: there are keys without."""
+    if isinstance(key, SingleColumn):
+        if len(fields) != 1 or None in key.values:
+            return None
+        return {fields[0]: key.values}, {} if key.schema is None else {fields[0]: key.schema}
+    if key.present is not None or not set(fields) <= set(key.names):
+        return None
+    return {name: key.column(name) for name in fields or key.names}, _schemas(key)
 
 
 def _unwrapped(value: StructColumns) -> StructColumns | None:

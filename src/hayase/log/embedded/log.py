@@ -89,8 +89,10 @@ class EmbeddedLog:
         self._background: BackgroundCleaner | None = None
         self._background_lock = threading.Lock()
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
-        """As `Log.create_topic`.
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replicas: int | None = None
+    ) -> TopicInfo:
+        """As `Log.create_topic`; there are no replicas.
 
         Raises:
             LogError: `TOPIC_EXISTS`; `INVALID_PARTITIONS`: fewer than 1.

@@ -110,9 +110,11 @@ class KafkaAdmin(ProcessBound):
                 self._client = open_admin(self._config)
             return self._client
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
-        """As `Log.create_topic`; returns when every partition has a leader. Replicas: the cluster's default."""
-        topic = NewTopic(name, partitions, -1, config=dict(config))
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None
+    ) -> TopicInfo:
+        """As `Log.create_topic`; returns when every partition has a leader."""
+        topic = NewTopic(name, partitions, -1 if replicas is None else replicas, config=dict(config))
         deadline = self._monotonic() + self._timeout_s
         while (error := self._refused(topic)) is not None:
             reason = kafka_error(error)

@@ -54,9 +54,11 @@ class KafkaLog:
         self._admin = KafkaAdmin(config, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, monotonic=monotonic)
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
-        """See `Log.create_topic`. The number of replicas is the cluster's default."""
-        return self._admin.create_topic(name, partitions, config or {})
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replicas: int | None = None
+    ) -> TopicInfo:
+        """See `Log.create_topic`."""
+        return self._admin.create_topic(name, partitions, config or {}, replicas)
 
     def delete_topic(self, name: str) -> None:
         """See `Log.delete_topic`."""

@@ -16,14 +16,14 @@ from hayase.patterns.saga.saga import Saga
 from hayase.query.checkpoint import open_checkpoint
 
 
-def unread_answers(log: Log, config: StreamsConfig, saga: Saga[Any], here: Collection[str]) -> dict[str, int]:
+def unread_answers(log: Log, config: StreamsConfig, saga: Saga[Any], reads: Collection[str]) -> dict[str, int]:
     """Offsets that the program before has not read of answers that this one does not read, by topic.
 
     Args:
         log: of the topics.
         config: of the application, whose checkpoint says how far it has read.
         saga: of the program.
-        here: names of the aggregates in its topology.
+        reads: topics that its topology reads.
     """
     try:
         epochs = open_checkpoint(config).epochs
@@ -35,7 +35,7 @@ def unread_answers(log: Log, config: StreamsConfig, saga: Saga[Any], here: Colle
     unread: dict[str, int] = {}
     for target in saga.targets:
         # Only a saga in another topology than the aggregate reads its replies.
-        if target.name not in here or target.replies_topic not in read.ranges:
+        if target.replies_topic in reads or target.replies_topic not in read.ranges:
             continue
         for topic in (target.replies_topic, target.events_topic):
             ends = {TopicPartition(topic, number): end for number, (_, end) in read.ranges.get(topic, {}).items()}

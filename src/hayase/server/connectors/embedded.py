@@ -145,7 +145,7 @@ class EmbeddedConnect:
         from hayase.connect.plugins import Plugins
 
         config = WorkerConfig(self.props)
-        plugins = Plugins([Path(each).expanduser() for each in config.list("plugin.path")])
+        plugins = Plugins(config.plugin_folders)
         references = ReferencePolicy.from_worker(self.props)
         log = open_log(self._log_config)
         try:
