@@ -28,6 +28,9 @@ from bench.server_process import START_S, ServerProcess
 from hayase.client.sync_client import SqlClient
 
 _IDLE_S = 10.0
+_FIRST_ORDERS = 100
+_REST_S = 75.0
+"""Spare processes of the runtime end after a minute."""
 _SETTLE_S = 3.0
 _LOOK_S = 0.25
 _QUIET_S = 3.0
@@ -92,8 +95,10 @@ class Measured:
         scanned_rows_per_s: of a scan of the whole table, one client.
         scan_mb: how much more memory all processes have at most while it runs.
         decoded_rows_per_cpu_s: of a scan that finds nothing, by the CPU time of the server's processes.
-        idle_cpu: cores that all processes take while nothing comes.
+        idle_cpu: cores that all processes take while nothing comes, once all queries have processed a few orders: as
+            `runtime` measures what a shared runtime takes.
         idle_pss_mb: memory of all processes then.
+        rested_pss_mb: memory after all that is measured here, and a pause.
         peak_pss_mb: the most memory that all processes had.
         restart_ddl_s: from the command to the answer of a CREATE STREAM, at a second start.
         restart_s: to all queries RUNNING.
@@ -119,6 +124,7 @@ class Measured:
     decoded_rows_per_cpu_s: float = 0.0
     idle_cpu: float = 0.0
     idle_pss_mb: float = 0.0
+    rested_pss_mb: float = 0.0
     peak_pss_mb: float = 0.0
     restart_ddl_s: float = 0.0
     restart_s: float = 0.0
@@ -141,11 +147,8 @@ def run(options: Options, console: Console) -> str:
             _look_up(server, options, measured)
             _push(client, server, options, measured)
             _scan(client, server, options, measured)
-            _wait_until_idle(server)
-            before_s = server.group.cpu_s()
-            time.sleep(_IDLE_S)
-            measured.idle_cpu = (server.group.cpu_s() - before_s) / _IDLE_S
-            measured.idle_pss_mb = server.group.sample_memory()
+            time.sleep(_REST_S)
+            measured.rested_pss_mb = server.group.sample_memory()
             measured.peak_pss_mb = server.peak_pss_mb
         with server.running() as client:
             client.execute(_AGAIN)
@@ -160,7 +163,7 @@ def run(options: Options, console: Console) -> str:
 
 
 def _start_queries(client: SqlClient, server: ServerProcess, options: Options, measured: Measured) -> None:
-    """Start all queries and give them an order of every key, which shows how many they can process."""
+    """Start all queries, let them rest, and give them an order of every key, which shows how many they can process."""
     others = "".join(
         f"CREATE STREAM other{number} AS SELECT id, cents + {number} AS cents FROM orders WHERE cents < 0;"
         for number in range(options.queries)
@@ -169,6 +172,8 @@ def _start_queries(client: SqlClient, server: ServerProcess, options: Options, m
     client.execute(f"{_COUNTS}{others}")
     wait_until(lambda: _all_running(client), "queries are RUNNING", START_S)
     measured.running_s = time.monotonic() - begin_s
+    write_orders(server.log, _TOPIC, range(_FIRST_ORDERS))
+    _idle(server, measured)
     write_orders(server.log, _TOPIC, range(options.keys))  # with the first orders much is done that is done once
     _wait_until_idle(server)
     wait_until(lambda: _rows_of(client, "SELECT id FROM counts;") == options.keys, "all rows are in the table", START_S)
@@ -182,6 +187,15 @@ def _start_queries(client: SqlClient, server: ServerProcess, options: Options, m
     measured.capacity_per_s = options.keys / (time.monotonic() - begin_s)
 
 
+def _idle(server: ServerProcess, measured: Measured) -> None:
+    """What all processes take while nothing comes."""
+    _wait_until_idle(server)
+    before_s = server.group.cpu_s()
+    time.sleep(_IDLE_S)
+    measured.idle_cpu = (server.group.cpu_s() - before_s) / _IDLE_S
+    measured.idle_pss_mb = server.group.sample_memory()
+
+
 def _wait_until_idle(server: ServerProcess) -> None:
     """Wait until no query processes anything."""
     before = -1.0
@@ -193,7 +207,10 @@ def _wait_until_idle(server: ServerProcess) -> None:
 def _look_up(server: ServerProcess, options: Options, measured: Measured) -> None:
     """Look-ups while the queries run at half of their capacity."""
     measured.lookup_orders_per_s = measured.capacity_per_s / 2
-    with beside(feed, server.log, _TOPIC, options.keys, measured.lookup_orders_per_s):
+    with (
+        beside(feed, server.log, _TOPIC, options.keys, measured.lookup_orders_per_s),
+        server.unwatched(),
+    ):
         time.sleep(_SETTLE_S)
         before_s = server.group.cpu_s()
         found: LookedUp = apart(

@@ -159,12 +159,9 @@ def _run_file(file: Path, given: Mapping[str, object], functions: list[str]) -> 
 
 
 def _serve(given: Mapping[str, object], functions: list[str]) -> None:
-    from hayase.cli.functions import registry_with
+    from hayase.server.commands.early_log import open_early
     from hayase.server.hosts.priority import shorten_slices
-    from hayase.server.server import open_server
-    from hayase.server.serving import serve
     from hayase.server.settings import ServerSettings
-    from hayase.server.warm_up import import_planning
 
     settings = ServerSettings.of(given)
     config = StreamsConfig(settings.runtime)
@@ -172,7 +169,14 @@ def _serve(given: Mapping[str, object], functions: list[str]) -> None:
         configure_logging(form="text", level=config.log_level or "WARNING", secrets=config.secrets)
     sys.setswitchinterval(_SWITCH_S)
     shorten_slices()
-    context = open_server(settings, registry_with(functions), start_queries=False)
+    log = open_early(config, settings.command_topic)
+
+    from hayase.cli.functions import registry_with  # slow to import, as what is below; the log gets ready meanwhile
+    from hayase.server.server import open_server
+    from hayase.server.serving import serve
+    from hayase.server.warm_up import import_planning
+
+    context = open_server(settings, registry_with(functions), log=log, start_queries=False)
     try:
         with StopRequest() as stop:
             http = serve(context)

@@ -9,13 +9,13 @@ from hayase.app.sql_settings import logged_query_settings, registry_of
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
-from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.children.pool import ChildPool
 from hayase.server.children.python_calls import PythonCalls
 from hayase.server.children.row_calls import RowCalls
+from hayase.server.commands.early_log import open_early
 from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
 from hayase.server.connectors.embedded import EmbeddedConnect
@@ -57,7 +57,7 @@ def open_server(
     Args:
         settings: of the server.
         functions: all functions; by default those of ksqlDB.
-        log: instead of that of the settings.
+        log: instead of that of the settings; closed with the server.
         registry: instead of that of the settings.
         start_queries: begin to run queries; else `ServerContext.start_queries` does, when the server answers already.
 
@@ -70,7 +70,7 @@ def open_server(
     with ExitStack() as opened:
         lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
         opened.enter_context(lease)
-        log = open_log(log_config(config)) if log is None else log
+        log = open_early(config, settings.command_topic) if log is None else log
         opened.callback(log.close)
         url = settings.registry_url or config.schema_registry.get("url")
         schemas = registry or registry_of(None if url is None else str(url), config)
@@ -99,7 +99,6 @@ def _opened(
     tails = LogTails(log)
     host = _host(settings, log, tails)
     command_log = CommandLog(log, settings.command_topic, now_ms, settings.backup_folder)
-    command_log.prepare()
 
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
@@ -163,6 +162,7 @@ def _host(settings: ServerSettings, log: Log, tails: LogTails) -> QueryHost:
         retry_initial_ms=settings.retry_initial_ms,
         retry_max_ms=settings.retry_max_ms,
         stop_timeout_s=settings.shutdown_timeout_ms / 1000,
+        nice=settings.queries_nice,
     )
 
 

@@ -57,6 +57,7 @@ class ServerSettings:
         function_timeout_ms: `hayase.server.function.timeout.ms`: how long a call of a statement's Python may take.
         in_process: `hayase.server.in.process`: queries run in the server's process, without Spark.
         local_state_bytes: `hayase.server.local.state.bytes`: how much state a query in the server's process may have.
+        queries_nice: `hayase.server.queries.nice`: how far Spark's processes give way to requests.
         state_folder: where the server keeps what is not in the log.
         sql: settings of statements, by ksqlDB's names.
         runtime: settings of the runtime that runs the queries: `bootstrap.servers`, `log.dir`, …
@@ -99,6 +100,7 @@ class ServerSettings:
     function_timeout_ms: int
     in_process: bool
     local_state_bytes: int
+    queries_nice: int
     state_folder: Path
     sql: Mapping[str, object]
     runtime: Mapping[str, object]
@@ -219,5 +221,6 @@ OWN_SETTINGS: Mapping[str, str] = {
     "hayase.server.function.timeout.ms": "function_timeout_ms",
     "hayase.server.in.process": "in_process",
     "hayase.server.local.state.bytes": "local_state_bytes",
+    "hayase.server.queries.nice": "queries_nice",
 }
 """Settings of the server itself: the attribute of each, by name."""

@@ -214,6 +214,12 @@ SERVER_SETTINGS: Mapping[str, tuple[str, str | None, str, values.Read]] = {
         "how much state a query in the server's process may have",
         values.whole(1),
     ),
+    "hayase.server.queries.nice": (
+        "honoured",
+        "10",
+        "how far queries on Spark give way to requests on a busy machine: 0 (not at all) to 19",
+        values.whole(0, 19),
+    ),
     "ksql.queries.file": ("refused", None, "give the script to `hayase sql run`", values.any_text),
 }
 """What becomes of each (honoured, accepted, refused), its default, what it does or why it does nothing, and what reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
@@ -23,6 +23,12 @@ class QuietTopology:
     state: State = State.RUNNING
     error: HayaseError | None = None
     errors: list[Any] = field(default_factory=list)
+    listener: Callable[[State, State], None] = lambda new, old: None
+
+    def fail(self, error: HayaseError) -> None:
+        """End with an error."""
+        old, self.error, self.state = self.state, error, State.ERROR
+        self.listener(State.ERROR, old)
 
     def progress(self) -> SimpleNamespace:
         """See StreamsApp."""
@@ -38,7 +44,7 @@ class ShortLivedTopology(QuietTopology):
         return super().progress()
 
     def _fail(self) -> None:
-        self.error, self.state = HayaseError("BROKEN", "it is broken"), State.ERROR
+        self.fail(HayaseError("BROKEN", "it is broken"))
 
 
 class UnreadableTopology(QuietTopology):
@@ -67,13 +73,15 @@ class QuietRuntime:
         """See StreamsRuntime."""
         self.state = State.RUNNING
 
-    def add_topology(self, name: str, topology: object, settings: object) -> None:
+    def add_topology(
+        self, name: str, topology: object, settings: object, *, state_listener: Callable[[State, State], None]
+    ) -> None:
         """See StreamsRuntime."""
         if name == "slow":
             time.sleep(60)
         if name == "fails":
             raise TopologyError("TOPOLOGY_EXISTS", "there is one", node=object())
-        self.topologies[name] = _KINDS.get(name, QuietTopology)()
+        self.topologies[name] = _KINDS.get(name, QuietTopology)(listener=state_listener)
 
     def topology(self, name: str) -> QuietTopology:
         """See StreamsRuntime."""
@@ -81,8 +89,7 @@ class QuietRuntime:
 
     def pause(self, name: str) -> None:
         """See StreamsRuntime; here it ends the topology with an error, a moment later."""
-        self.topologies[name].error = HayaseError("BROKEN", "it is broken", offset=7)
-        self.topologies[name].state = State.ERROR
+        self.topologies[name].fail(HayaseError("BROKEN", "it is broken", offset=7))
 
     def remove_topology(self, name: str, *, delete_state: bool, timeout: timedelta) -> None:
         """See StreamsRuntime."""

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import queue
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.server.command_servers import client_of, ksql, wait_until
+from tests.unit.server.runtime_of_tests import QuietRuntime
 
 from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
+from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import StreamsStoppedError, TopologyError
 from hayase.dsl.builder import StreamsBuilder
-from hayase.server.hosts import runtime_process
+from hayase.runtime.wire.pickling import pickled
+from hayase.server.hosts import runtime_child, runtime_process
 from hayase.server.hosts.protocol import QueryState
+from hayase.server.hosts.runtime_child import RuntimeServant
+from hayase.server.hosts.runtime_messages import Answer, Request, RuntimeReport, Start
 from hayase.server.hosts.runtime_process import RuntimeProcess
 from hayase.server.server import open_server
 from hayase.server.settings import ServerSettings
@@ -30,6 +40,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT = timedelta(seconds=5)
+NICE = 17
 
 
 def copying() -> Topology:
@@ -42,7 +53,7 @@ def copying() -> Topology:
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeProcess]:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
     settings = {"application.id": "r", "log.dir": str(tmp_path / "log"), "state.dir": str(tmp_path / "state")}
-    opened = RuntimeProcess(settings, "tests.unit.server.runtime_of_tests")
+    opened = RuntimeProcess(settings, NICE, "tests.unit.server.runtime_of_tests")
     opened.start()
     yield opened
     opened.close(TIMEOUT)
@@ -64,6 +75,13 @@ def test_topologies_are_added_watched_and_removed_in_the_other_process(runtime: 
     assert runtime.topologies == {}
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have priorities of their own on Linux only")
+def test_the_process_gives_way_and_no_thread_of_the_server_does_so(runtime: RuntimeProcess) -> None:
+    assert os.getpriority(os.PRIO_PROCESS, pid_of(runtime)) == max(NICE, os.getpriority(os.PRIO_PROCESS, 0))
+    threads = [int(thread.name) for thread in Path("/proc/self/task").iterdir()]
+    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
 def test_a_topology_that_fails_before_the_server_has_noted_it_is_seen_to_have_failed(
     runtime: RuntimeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +92,33 @@ def test_a_topology_that_fails_before_the_server_has_noted_it_is_seen_to_have_fa
     monkeypatch.setattr(runtime_process, "topology_config", slowly)
     runtime.add_topology("short", copying(), {})
     wait_until(lambda: runtime.topologies["short"].report.state is State.ERROR, 10)
+
+
+def test_a_change_of_a_topology_is_reported_at_once_and_not_with_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime_child, "_LOOK_S", 3600.0)
+    ours, theirs = socket.socketpair()
+    connection, other = Connection(ours.detach()), Connection(theirs.detach())
+    servant = RuntimeServant(other, lambda settings: cast("StreamsRuntime", QuietRuntime(settings)))
+    threading.Thread(target=servant.serve, daemon=True).start()
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def listen() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                messages.put(pickle.loads(connection.recv_bytes()))
+
+    threading.Thread(target=listen, daemon=True).start()
+    start = Start({"application.id": "r"})
+    for request in (start, Request("add_topology", "a", (copying(), {}), {}), Request("pause", "a", (), {})):
+        connection.send_bytes(pickled(request))
+    said = [messages.get(timeout=10) for _ in range(4)]
+    reported = [each.topologies["a"].state for each in said if isinstance(each, RuntimeReport)]
+    connection.send_bytes(pickled(Request("close", "", (TIMEOUT,), {})))
+    assert messages.get(timeout=10) == Answer()
+    other.close()
+    assert reported[-1:] == [State.ERROR]
 
 
 def test_a_topology_whose_state_cannot_be_read_does_not_end_the_reports_of_others(runtime: RuntimeProcess) -> None:
@@ -146,8 +191,8 @@ def test_a_runtime_whose_process_was_killed_is_replaced_and_has_all_queries_agai
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
     made: list[RuntimeProcess] = []
 
-    def make(settings: Mapping[str, object]) -> RuntimeProcess:
-        made.append(RuntimeProcess(settings, "tests.unit.server.runtime_of_tests"))
+    def make(settings: Mapping[str, object], nice: int) -> RuntimeProcess:
+        made.append(RuntimeProcess(settings, nice, "tests.unit.server.runtime_of_tests"))
         return made[-1]
 
     monkeypatch.setattr(runtime_process, "RuntimeProcess", make)

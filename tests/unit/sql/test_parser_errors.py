@@ -38,7 +38,7 @@ def test_a_missing_parenthesis_is_named() -> None:
 
 def test_a_reserved_word_is_named_with_the_way_out() -> None:
     text = message("SELECT a AS select FROM s;")
-    assert "Syntax error at or near 'select' at line 1:13" in text
+    assert text.startswith("line 1:13: Syntax error at or near 'select' at line 1:13\nStatement: ")
     assert "`select`" in text
 
 
@@ -53,6 +53,23 @@ def test_a_statement_that_could_end_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT a FROM s ORDER BY a;", "line 1:23: Syntax Error\n\nStatement: SELECT a FROM s ORDER BY a;\n"),
+        ("SELECT a FROM s WHERE b = 1 ORDER BY a;", "line 1:29: Syntax Error\n\nStatement: "),
+        ("CREATE TABLE t AS SELECT a FROM s ORDER BY a;", "line 1:41: Syntax Error\n\nStatement: "),
+    ],
+)
+def test_order_by_is_refused_with_where_it_may_stand(text: str, found: str) -> None:
+    assert message(text).startswith(found)
+    assert message(text).endswith("leave ORDER BY out, or create a table and query that.")
+
+
+def test_a_column_that_is_called_order_is_no_order_by() -> None:
+    assert message("SELECT a FROM s order x;").endswith("does not go on with 'x'; it may end before it.")
+
+
 def test_a_statement_that_ends_early_is_an_error_at_its_end() -> None:
     assert "line 1:14: Syntax Error" in message("SELECT a FROM;")
 
@@ -64,9 +81,12 @@ def test_the_last_statement_ends_with_a_semicolon() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT 'a FROM s;", "line 1:8: Syntax Error\nthe text that begins here has no end"),
-        ("SELECT `a FROM s;", "the identifier that begins here has no end"),
-        ("SELECT a /* FROM s;", "the comment that begins here has no end"),
+        ("SELECT 'a FROM s;", "line 1:8: Syntax Error\nthe text that begins here has no end: put ' behind it, and"),
+        (
+            "SELECT `a FROM s;",
+            "the identifier that begins here has no end: put ` behind it, and write `` for a `",
+        ),
+        ("SELECT a /* FROM s;", "the comment that begins here has no end: put */ behind it"),
         ("SELECT a ? FROM s;", "line 1:10: Syntax Error\ntoken recognition error at: '?'"),
         ("SELECT ä FROM s;", "token recognition error at: 'ä'"),
     ],

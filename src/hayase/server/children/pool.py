@@ -1,4 +1,4 @@
-"""Child processes that answer requests, each within a time limit; they start with the first requests."""
+"""Child processes that answer requests, each within a time limit, started when they are wanted, ended when idle."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from typing import TypeVar
 from hayase.server.children.frames import receive, send
 
 _START_S = 60.0
+_IDLE_S = 60.0
+"""A process holds some ten megabytes of its own, and starts again in half a second."""
 _SLOW_FACTOR = 10
 _TICK_S = 0.01
 """What the system counts a process's time in."""
@@ -116,25 +118,31 @@ class Child:
 
 
 class ChildPool:
-    """Processes of one program, which are ended when a request takes too long. Thread-safe.
+    """Processes of one program, which are ended when a request takes too long, or there is none. Thread-safe.
 
     Args:
         module: see Child.
         at_most: so many there may be.
         max_bytes: of an answer.
         of_processor: see Child.ask.
+        idle_s: for so long a process that has nothing to do is kept.
 
     Attributes:
         ended: processes that were ended at a time limit.
     """
 
-    def __init__(self, module: str, at_most: int, max_bytes: int, *, of_processor: bool = False) -> None:
+    def __init__(
+        self, module: str, at_most: int, max_bytes: int, *, of_processor: bool = False, idle_s: float = _IDLE_S
+    ) -> None:
         self.ended = 0
         self._module = module
         self._max_bytes = max_bytes
         self._of_processor = of_processor
         self._free = threading.BoundedSemaphore(at_most)
-        self._idle: list[Child] = []
+        self._idle_s = idle_s
+        self._idle: list[tuple[float, Child]] = []
+        """Since when, and which; the one that was used last is the last."""
+        self._ending: threading.Timer | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -169,7 +177,7 @@ class ChildPool:
         if not self._free.acquire(timeout=timeout_s):
             raise ChildrenBusyError
         with self._lock:
-            child = self._idle.pop() if self._idle else None
+            child = self._idle.pop()[1] if self._idle else None
         try:
             return Child(self._module) if child is None else child
         except BaseException:
@@ -194,7 +202,8 @@ class ChildPool:
         with self._lock:
             is_kept = not self._closed
             if is_kept:
-                self._idle.append(child)
+                self._idle.append((time.monotonic(), child))
+                self._end_idle_later()
         if not is_kept:
             child.end()
         self._free.release()
@@ -209,5 +218,24 @@ class ChildPool:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for child in idle:
+            if self._ending is not None:
+                self._ending.cancel()
+        for _, child in idle:
+            child.end()
+
+    def _end_idle_later(self) -> None:
+        """Look at idle processes when the first of them may have been idle for long; with the lock held."""
+        if self._ending is None and self._idle:
+            self._ending = threading.Timer(self._idle[0][0] + self._idle_s - time.monotonic(), self._end_idle)
+            self._ending.daemon = True
+            self._ending.start()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            since_s = time.monotonic() - self._idle_s
+            old = [child for idle_s, child in self._idle if idle_s <= since_s]
+            self._idle = [each for each in self._idle if each[0] > since_s]
+            self._ending = None
+            self._end_idle_later()
+        for child in old:
             child.end()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hayase.core.errors import CheckpointError, HayaseError, LogError
+from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
 from hayase.server.commands.backup import CommandBackup
 from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
 
-_LOG = logging.getLogger("hayase.server.commands")
 _BUNDLE = "commands"
 _CHECKPOINT = "commands"
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
@@ -72,16 +69,6 @@ class CommandLog:
         if self._backup is not None:
             self._backup.complete([encoded(record) for record in records])
         return records
-
-    def prepare(self) -> None:
-        """Have the log ready for the first record, in a thread: statements are checked meanwhile."""
-        threading.Thread(target=self._prepare, name="hayase-commands-ready", daemon=True).start()
-
-    def _prepare(self) -> None:
-        try:
-            self._log.prepare_transactions(self.topic)
-        except HayaseError as error:  # the first record waits for it then, or says what is wrong
-            _LOG.debug("the log is not ready for commands yet: %s", error)
 
     def append(self, record: Record) -> None:
         """Write a record with the next number.

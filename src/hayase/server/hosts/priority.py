@@ -10,8 +10,6 @@ import struct
 import sys
 import threading
 
-_NICE = 5
-"""A third of the weight that threads at 0 have: a request waits for no worker, and workers have all that is left."""
 _SHORT_NS = 200_000
 _USUAL_NS = 0
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -28,16 +26,20 @@ def shorten_slices() -> None:
     _set_slice(_SHORT_NS)
 
 
-def lower_priority() -> None:
+def lower_priority(nice: int) -> None:
     """Give the calling thread, and all threads and processes that it starts, less of a busy processor.
 
     On Linux each thread has a priority of its own; elsewhere it is the whole process that has one, and it stays.
+
+    Args:
+        nice: 0 to 19. A thread at 5 weighs a third of one at 0, at 10 a tenth, at 19 a seventieth. What is already
+            lower stays.
     """
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError):  # it may be forbidden, and is lower already where the process is
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+        os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
     _set_slice(_USUAL_NS)
 
 

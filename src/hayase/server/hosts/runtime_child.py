@@ -9,10 +9,10 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,10 +25,12 @@ from hayase.runtime.wire.pickling import unpickled
 from hayase.server.hosts.runtime_messages import Answer, Request, RuntimeReport, Start, TopologyReport, sendable
 
 _LOG = logging.getLogger("hayase.server.hosts")
-_REPORT_S = 0.25
-"""Between two looks at the states of topologies."""
-_LOOKS_PER_COUNT = 4
-"""Counts of records are taken at each fourth: that reads a file for each topology."""
+_LOOK_S = 0.25
+"""Between two looks at the state of the runtime; topologies say when theirs changes."""
+_COUNT_S = 1.0
+"""Between two looks at the counts of records: that reads a file for each topology."""
+_SETTLE_S = 0.01
+"""Between a change of a state and its report: a topology that starts or ends changes several times."""
 _NO_TOPOLOGY = {"remove_topology", "close"}
 """What is answered without a report."""
 
@@ -48,6 +50,7 @@ class RuntimeServant:
         self._sending = threading.Lock()
         self._runtime: StreamsRuntime | None = None
         self._closed = threading.Event()
+        self._changed = threading.Event()
         self._reported: dict[str, TopologyReport] = {}
         self._state: tuple[State, HayaseError | None] | None = None
 
@@ -97,22 +100,34 @@ class RuntimeServant:
             return None
         if runtime is None:
             raise StreamsStoppedError("NOT_STARTED", "the runtime has not been started")
-        method = getattr(runtime, request.method)
-        method(request.name, *request.arguments, **request.options)
+        options = dict(request.options)
+        if request.method == "add_topology":
+            options["state_listener"] = self._note_change
+        getattr(runtime, request.method)(request.name, *request.arguments, **options)
         return None if request.method in _NO_TOPOLOGY else _report_of(runtime.topology(request.name))
+
+    def _note_change(self, new: State, old: State) -> None:
+        self._changed.set()
 
     def _close(self, timeout: timedelta) -> None:
         self._closed.set()
+        self._changed.set()
         if self._runtime is not None:
             self._runtime.close(timeout)
 
     def _report_changes(self) -> None:
-        for look in count():
-            if self._closed.wait(_REPORT_S):
-                return
+        """States of topologies as soon as they change, counts each second."""
+        count_at_s = 0.0
+        while not self._closed.is_set():
+            if self._changed.wait(_LOOK_S):
+                time.sleep(_SETTLE_S)
+                self._changed.clear()
+            with_counts = time.monotonic() >= count_at_s
+            if with_counts:
+                count_at_s = time.monotonic() + _COUNT_S
             if self._runtime is not None:
                 try:
-                    self._report(self._runtime, with_counts=look % _LOOKS_PER_COUNT == 0)
+                    self._report(self._runtime, with_counts=with_counts)
                 except Exception:  # of one topology, such as a file that cannot be read: the next look may fare better
                     _LOG.exception("how the queries are could not be reported")
 

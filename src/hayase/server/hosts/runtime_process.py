@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from multiprocessing.connection import Connection
 
@@ -22,6 +23,7 @@ from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.runtime.wire.pickling import pickled
+from hayase.server.hosts.priority import lower_priority
 from hayase.server.hosts.runtime_messages import Answer, Request, RuntimeReport, Start, TopologyReport
 from hayase.topology.topology import Topology
 
@@ -50,6 +52,7 @@ class RuntimeProcess:
 
     Args:
         settings: of the runtime.
+        nice: of the process, and of all that it starts; see `lower_priority`.
         child: the module that the process runs.
 
     Attributes:
@@ -57,10 +60,11 @@ class RuntimeProcess:
         error: why it has ended.
     """
 
-    def __init__(self, settings: Mapping[str, object], child: str = CHILD) -> None:
+    def __init__(self, settings: Mapping[str, object], nice: int = 0, child: str = CHILD) -> None:
         self.state = State.CREATED
         self.error: HayaseError | None = None
         self._settings = dict(settings)
+        self._nice = nice
         self._child = child
         self._topologies: dict[str, RemoteTopology] = {}
         self._lock = threading.RLock()
@@ -90,12 +94,21 @@ class RuntimeProcess:
         """
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", self._child, str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        with theirs, ThreadPoolExecutor(1, "hayase-runtime-start") as starts:
+            self._process = starts.submit(self._spawned, command, theirs.fileno()).result()
         self._connection = Connection(ours.detach())
         self._listener.start()
         self._ask(Start(self._settings))
         self.state = State.RUNNING
+
+    def _spawned(self, command: list[str], descriptor: int) -> subprocess.Popen[bytes]:
+        """The process, which has the priority of the thread that starts it.
+
+        That thread ends: a thread of the server with a low priority that holds Python's lock while it waits for a
+        processor would keep requests waiting as well.
+        """
+        lower_priority(self._nice)
+        return subprocess.Popen(command, pass_fds=[descriptor])
 
     def add_topology(self, name: str, topology: Topology, settings: Mapping[str, object]) -> None:
         """See `StreamsRuntime.add_topology`."""

@@ -17,7 +17,6 @@ from hayase.app.states import State
 from hayase.core.errors import HayaseError, StateError
 from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
-from hayase.server.hosts.priority import lower_priority
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
 from hayase.server.hosts.spark_stores import SparkStore, SparkStoreForKey
 from hayase.server.pull.stores import AsOf
@@ -63,6 +62,7 @@ class SparkHost:
         retry_initial_ms: see Failures.
         retry_max_ms: see Failures.
         stop_timeout_s: how long an epoch may take to end.
+        nice: of the runtime's processes; see `lower_priority`.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class SparkHost:
         retry_initial_ms: int,
         retry_max_ms: int,
         stop_timeout_s: float,
+        nice: int = 0,
     ) -> None:
         check_runtime_settings(settings)  # the runtime does, too, but only when it is made
         self._settings = dict(settings)
@@ -81,6 +82,7 @@ class SparkHost:
         self._now_ms = now_ms
         self._retry_ms = retry_initial_ms, retry_max_ms
         self._stop_timeout_s = stop_timeout_s
+        self._nice = nice
         self._runtime: RuntimeProcess | None = None
         self._queries: dict[str, _Hosted] = {}
         self._handles: dict[tuple[str, str], tuple[RemoteTopology, StoreHandle]] = {}
@@ -243,12 +245,11 @@ class SparkHost:
                 thread.join()
 
     def _run_work(self) -> None:
-        lower_priority()
         try:
             import_planning()
             from hayase.server.hosts.runtime_process import RuntimeProcess
 
-            self._runtime = RuntimeProcess(self._settings)
+            self._runtime = RuntimeProcess(self._settings, self._nice)
             self._runtime.start()
         except Exception as error:
             self._problem = f"the runtime cannot be started: {error}"
@@ -368,7 +369,7 @@ class SparkHost:
         failed = self._live
         try:
             failed.close(timedelta(seconds=self._stop_timeout_s))
-            runtime = RuntimeProcess(self._settings)
+            runtime = RuntimeProcess(self._settings, self._nice)
             try:
                 runtime.start()
             except BaseException:

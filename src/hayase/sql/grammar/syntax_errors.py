@@ -19,6 +19,11 @@ _SHOWN = {type_: f"'{symbol}'" for symbol, type_ in SYMBOLS.items()} | {
     "$END": "';'",
 }
 _ORDER = [*_SHOWN, *sorted(KEYWORDS)]
+_ERROR = "Syntax Error\n"
+_NO_ORDER = (
+    "Rows have an order only in pull queries of the server, without EMIT, that read tables alone: leave ORDER BY out, "
+    "or create a table and query that."
+)
 _MOST_SHOWN = 14  # as many as there are units of time
 
 
@@ -29,28 +34,36 @@ def location_of(token: Token) -> Location:
 
 def syntax_error(parser: InteractiveParser, tokens: Sequence[Token], index: int, text: str) -> ParseFailedError:
     """The error of a statement that cannot go on with the token at `index`."""
-    token = tokens[index]
-    location = location_of(token)
-    detail, hint = _detail(parser, token, first=index == 0)
-    message = f"line {location.line}:{location.column}: Syntax Error\n{detail}\nStatement: {text}"
+    location = location_of(tokens[index])
+    detail, hint = _detail(parser, tokens, index)
+    message = f"line {location.line}:{location.column}: {detail}\nStatement: {text}"
     return ParseFailedError("SYNTAX_ERROR", message + (f"\n{hint}" if hint else ""), location=location, statement=text)
 
 
-def _detail(parser: InteractiveParser, token: Token, *, first: bool) -> tuple[str, str]:
+def _detail(parser: InteractiveParser, tokens: Sequence[Token], index: int) -> tuple[str, str]:
     """What is wrong, and a hint that stands behind the statement."""
     accepted = parser.accepts()
+    token = tokens[index]
     found = "<EOF>" if token.type == "$END" else str(token)
-    if first:
-        return _unknown_statement(found, accepted)
+    if index == 0:
+        return f"{_ERROR}{_unknown_statement(found, accepted)}", ""
     if "RPAR" in accepted and token.type in _fed(parser, "RPAR").accepts():
-        return f"missing ')' at '{found}'", ""
+        return f"{_ERROR}missing ')' at '{found}'", ""
     expected = _shown(_closing(parser, accepted))
     if str(token).upper() in RESERVED and "$END" not in accepted:
         hint = f"{found} is a reserved word; as a name, write `{found}`" if "IDENTIFIER" in accepted else expected
         return f"Syntax error at or near '{found}' at line {token.line}:{token.column}", hint
-    if "$END" in accepted:
-        return "", f"The statement does not go on with '{found}'; it may end before it."
-    return expected, ""
+    if "$END" not in accepted:
+        return f"{_ERROR}{expected}", ""
+    if _is_order_by(tokens, index):
+        return _ERROR, _NO_ORDER
+    return _ERROR, f"The statement does not go on with '{found}'; it may end before it."
+
+
+def _is_order_by(tokens: Sequence[Token], index: int) -> bool:
+    """Whether ORDER BY stands there; ORDER is the alias of a source where one may follow."""
+    words = [str(token).upper() for token in tokens[index - 1 : index + 2]]
+    return ["ORDER", "BY"] in (words[:2], words[1:])
 
 
 def _closing(parser: InteractiveParser, accepted: set[str]) -> set[str]:
@@ -65,11 +78,11 @@ def _fed(parser: InteractiveParser, type_: str) -> InteractiveParser:
     return trial
 
 
-def _unknown_statement(found: str, accepted: set[str]) -> tuple[str, str]:
+def _unknown_statement(found: str, accepted: set[str]) -> str:
     if found == "<EOF>":
-        return "The statement is empty", ""
+        return "The statement is empty"
     close = difflib.get_close_matches(found.upper(), sorted(accepted), n=1)
-    return f"Unknown statement '{found}'" + (f"\nDid you mean '{close[0]}'?" if close else ""), ""
+    return f"Unknown statement '{found}'" + (f"\nDid you mean '{close[0]}'?" if close else "")
 
 
 def _shown(types: set[str]) -> str:

@@ -63,7 +63,14 @@ _TOKEN = re.compile(
 )
 
 _BYTE_ORDER_MARK = "\ufeff"
-_UNCLOSED = {"'": "text", "`": "identifier", '"': "identifier", "/*": "comment", "$": "variable"}
+_UNCLOSED = {
+    "'": ("text", "'"),
+    "`": ("identifier", "`"),
+    '"': ("identifier", '"'),
+    "/*": ("comment", "*/"),
+    "$": ("variable", "}"),
+}
+"""What begins so, and what ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +127,11 @@ def _token(kind: str, value: str, start: int, line: int, column: int) -> Token:
 
 
 def _unrecognized(text: str, location: Location, position: int) -> ParseFailedError:
-    for opening, what in _UNCLOSED.items():
+    for opening, (what, end) in _UNCLOSED.items():
         if text.startswith(opening, position):
-            detail = f"the {what} that begins here has no end"
+            detail = f"the {what} that begins here has no end: put {end} behind it"
+            if len(end) == 1 and end == opening:
+                detail += f", and write {end}{end} for a {end} in it"
             break
     else:
         detail = f"token recognition error at: '{text[position]}'"
