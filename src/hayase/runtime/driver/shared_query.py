@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import tempfile
@@ -180,8 +181,9 @@ class SharedQuery:
             time.sleep(_RETURN_POLL_S)
 
     def _stop_query(self) -> None:
-        if self._query is not None:
-            self._query.stop()
+        with contextlib.suppress(*SPARK_ERRORS):  # where Spark is gone, the query is
+            if self._query is not None:
+                self._query.stop()
 
     def _watch(self) -> None:
         while not self._stopping.wait(_POLL_S):
