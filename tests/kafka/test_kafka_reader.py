@@ -220,6 +220,19 @@ def test_the_reader_follows_a_topic_while_it_grows(
     assert read == [b"%d" % number for number in range(25)]
 
 
+@pytest.mark.parametrize(("behind", "ahead"), [(20, False), (3_000, True)])
+def test_the_reader_asks_for_what_is_behind_a_range_only_if_that_is_much(
+    log: KafkaLog, reader: KafkaReader, where: TopicPartition, behind: int, ahead: bool
+) -> None:
+    _append(log, where.topic, *(b"%d" % number for number in range(10 + behind)))
+    _wait_for_end(log, where, 10 + behind)
+    assert _values(reader, where, 0, 10) == [b"%d" % number for number in range(10)]
+    (cursor,) = reader._idle
+    assert cursor.streaming == ahead
+    assert _values(reader, where, 10, 10 + behind) == [b"%d" % number for number in range(10, 10 + behind)]
+    assert not cursor.streaming, "at the end there is nothing to ask for"
+
+
 def test_headers_whose_names_are_not_text_are_replaced_by_one_that_says_so_and_the_records_come(
     broker: KafkaBroker, reader: KafkaReader, where: TopicPartition, caplog: pytest.LogCaptureFixture
 ) -> None:

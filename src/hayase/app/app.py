@@ -21,7 +21,7 @@ from hayase.app.report import ProgressReport
 from hayase.app.reset_command import name_application
 from hayase.app.run_status import RUNS, leave_note, note_of_end
 from hayase.app.states import ENDS, NEXT, State
-from hayase.app.stop_request import run_until_stopped
+from hayase.app.stop_request import OF_STOPPING, run_until_stopped
 from hayase.app.telemetry import Telemetry
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -56,8 +56,6 @@ StateListener = Callable[[State, State], None]
 
 _WAIT_POLL_S = 0.01
 _STOP_AT_START_S = 60.0
-_OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
-"""What may come of it when a query is stopped in mid-epoch: no failure of the application."""
 FINAL = "final"
 """An attribute of the line of the log that says why the application failed."""
 
@@ -543,7 +541,7 @@ class StreamsApp(StoreReading):
     def _ended(self, run: Run | None, error: HayaseError | None, *, raised: bool = False) -> None:
         """The end; an error that a caller gets as well is logged only where logs are collected."""
         self._let_go(run)
-        if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
+        if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in OF_STOPPING:
             error = None
         if error is not None:
             name_application(error, self.config.application_id)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType, TracebackType
 
-from hayase.core.errors import StreamsStoppedError
+from hayase.core.errors import HayaseError, StreamsStoppedError
 
+OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
+"""What may come of it when a query is stopped in mid-epoch, or a signal ends Spark, too: no failure of the
+application."""
 _TICK = timedelta(milliseconds=250)
 SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 _DEFAULTS: dict[int, SignalHandler] = {
@@ -58,12 +62,20 @@ class StopRequest:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self._event.set()
+        jvm = sys.modules.get("hayase.runtime.driver.jvm")
+        if jvm is not None:  # a signal to a process group ends Spark's JVM as well
+            jvm.expect_end()
         signal.signal(number, signal.SIG_DFL)
 
 
 def _is_default(handler: SignalHandler, default: SignalHandler) -> bool:
     """Whether the program has no handler of its own: Spark puts one in place of Python's when its session starts."""
     return handler is default or getattr(handler, "__module__", "").startswith("pyspark.")
+
+
+def is_of_stopping(error: BaseException | None) -> bool:
+    """Whether an error only says what was asked for, once a stop was asked for."""
+    return isinstance(error, StreamsStoppedError) or (isinstance(error, HayaseError) and error.condition in OF_STOPPING)
 
 
 class Starter(threading.Thread):
@@ -114,7 +126,7 @@ def run_until_asked(
         close()
         starter.join()
         close()
-    if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
+    if starter.error is not None and not (stop.asked and is_of_stopping(starter.error)):
         raise starter.error
 
 

@@ -24,7 +24,7 @@ from hayase.app.run_status import RUNS
 from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import ENDS, NEXT, State
-from hayase.app.stop_request import run_until_stopped
+from hayase.app.stop_request import OF_STOPPING, run_until_stopped
 from hayase.app.topology_set import Program, TopologySet
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
@@ -433,10 +433,20 @@ class StreamsRuntime:
             configure_logging(form=form, level=level, secrets=self.config.secrets)
         try:
             self._open(bounded=bounded, later=later)
+            self._start_all(bounded=bounded, later=later)
         except BaseException as error:
             known = error if isinstance(error, HayaseError) else None
             self._end(known, timedelta(0))
             raise
+        with self._lock:
+            self._starting = False
+            if self.state is State.RUNNING:
+                self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
+                self._watcher.start()
+                return
+        self._end(None, _STOP_AT_START)
+
+    def _start_all(self, *, bounded: bool, later: Collection[str]) -> None:
         with self._lock:
             if self.state is State.REBALANCING:
                 self._move(State.RUNNING)
@@ -445,13 +455,6 @@ class StreamsRuntime:
             if self.state is State.RUNNING:
                 self._try_to_start(app, bounded=bounded)
         self._publish()
-        with self._lock:
-            self._starting = False
-            if self.state is State.RUNNING:
-                self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
-                self._watcher.start()
-                return
-        self._end(None, _STOP_AT_START)
 
     def _open(self, *, bounded: bool, later: Collection[str]) -> None:
         """Take the lease, read the membership, start Spark."""
@@ -587,6 +590,8 @@ class StreamsRuntime:
         self._stopping.set()
         if error is None and self._shared is not None:
             error = self._shared.error  # which nothing has looked at yet
+        if error is not None and error.condition in OF_STOPPING and self._state is State.PENDING_SHUTDOWN:
+            error = None  # a signal to the process group has ended Spark as well
         deadline = time.monotonic() + timeout.total_seconds()
         clean = self._close_topologies(deadline)
         steps: list[Callable[[], object]] = []

@@ -200,9 +200,13 @@ class TopologySet:
                 self.put(name, program, self.make(name, program))
 
     def publish(self) -> None:
-        """Have the checkpoint remember the topologies as they are now; the caller has the runtime's lease."""
+        """Have the checkpoint remember the topologies as they are now; nothing before `recall`.
+
+        The caller has the runtime's lease.
+        """
         membership = self._membership
-        assert membership is not None, "nothing was recalled"
+        if membership is None:
+            return
         with self._publishing:
             with self._lock:
                 now = {

@@ -8,9 +8,8 @@ from datetime import timedelta
 from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
-from hayase.app.stop_request import Starter, StopRequest, run_until_asked
+from hayase.app.stop_request import Starter, StopRequest, is_of_stopping, run_until_asked
 from hayase.app.streams_runtime import StreamsRuntime
-from hayase.core.errors import StreamsStoppedError
 
 _TICK = timedelta(milliseconds=250)
 
@@ -49,7 +48,7 @@ def run_app(
     starter.join()
     on_tick(app.progress())
     failure = starter.error or app.error
-    if failure is not None and not (stop.asked and isinstance(failure, StreamsStoppedError)):
+    if failure is not None and not (stop.asked and is_of_stopping(failure)):
         raise failure
     return clean
 

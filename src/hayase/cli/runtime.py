@@ -13,7 +13,7 @@ from hayase.app.membership import Membership
 from hayase.app.runtime_requests import RuntimeRequest, TopologyStatus, running_runtime, runtime_status
 from hayase.app.runtime_settings import is_of_topologies, own_config
 from hayase.app.states import State
-from hayase.app.stop_request import StopRequest
+from hayase.app.stop_request import StopRequest, is_of_stopping
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.cli.lifecycle import run_runtime_to_end
 from hayase.cli.load import Loaded, load
@@ -30,7 +30,7 @@ from hayase.cli.options import (
 )
 from hayase.cli.progress import run_text
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, HayaseError
 from hayase.core.logs import configure_logging
 from hayase.storage.open import open_blobs
 
@@ -95,7 +95,13 @@ def run(
             if stop.asked:
                 typer.echo("stopped before the end; the next run goes on from there")
             return
-        runtime.start()
+        try:
+            runtime.start()
+        except HayaseError as error:
+            if not (stop.asked and is_of_stopping(error)):
+                raise
+            typer.echo("stopped")
+            return
         shown: dict[str, str] = {}
         while not stop.asked and runtime.state is State.RUNNING:
             shown = _show_states(runtime, shown)

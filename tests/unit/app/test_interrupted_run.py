@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +20,7 @@ from tests.unit.app.test_supervisor import app_in
 from hayase import State, StreamsApp
 from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.app.streams_runtime import StreamsRuntime
-from hayase.core.errors import MissingRequirementError
+from hayase.core.errors import MissingRequirementError, ProcessingError, StateError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -113,6 +117,70 @@ def test_the_handler_that_spark_sets_is_none_of_the_programs() -> None:
     with StopRequest(keep_handlers=True) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wait(5)
+
+
+@pytest.fixture
+def jvm() -> Iterator[ModuleType]:
+    from hayase.runtime.driver import jvm
+
+    yield jvm
+    jvm.expect_no_end()
+
+
+def test_once_a_stop_is_asked_for_nothing_is_printed_of_a_jvm_that_the_signal_has_ended_too(
+    jvm: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(error: Exception) -> None:
+        def failing() -> None:
+            raise error
+
+        thread = threading.Thread(target=failing)
+        thread.start()
+        thread.join()
+
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(5)
+    hook = threading.excepthook
+    handler = logging.StreamHandler(sys.stderr)
+    said = logging.getLogger("py4j.clientserver")
+    said.addHandler(handler)
+    try:
+        fail(ConnectionRefusedError("no JVM"))
+        said.error("no JVM")
+        assert "no JVM" not in capsys.readouterr().err
+        jvm.expect_no_end()
+        assert threading.excepthook is not hook
+        said.error("no JVM")
+        assert "no JVM" in capsys.readouterr().err
+    finally:
+        said.removeHandler(handler)
+
+
+@pytest.mark.long
+def test_a_start_that_cannot_publish_its_topologies_ends_the_runtime(
+    runtime: StartedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise StateError("DISK_FULL", "no room")
+
+    monkeypatch.setattr(runtime, "_publish", full)
+    runtime.may_open.set()
+    with pytest.raises(StateError, match="no room"):
+        runtime.start()
+    assert runtime.state is State.ERROR and runtime.close()
+
+
+@pytest.mark.long
+def test_a_start_that_fails_because_the_signal_has_ended_spark_too_is_a_stop(runtime: StartedRuntime) -> None:
+    def gone(**_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.5)
+        raise ProcessingError("SPARK_FAILED", "Spark did not start: [Errno 111] Connection refused")
+
+    runtime._open = gone  # type: ignore[method-assign]
+    runtime.run()
+    assert (runtime.state, runtime.error) == (State.NOT_RUNNING, None)
 
 
 class StartedRuntime(StreamsRuntime):

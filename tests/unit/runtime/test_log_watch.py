@@ -12,7 +12,8 @@ import pytest
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, OutputBatch, TopicInfo
-from hayase.runtime.epochs.log_watch import BUSY_POLL_S, IDLE_POLL_S, LogWatch, Watch
+from hayase.runtime.epochs import log_watch
+from hayase.runtime.epochs.log_watch import BUSY_POLL_S, REST_POLL_S, LogWatch, Watch
 from hayase.runtime.epochs.source_log import SourceLog
 
 WAIT_S = 10.0
@@ -71,6 +72,26 @@ def test_a_topology_that_waits_again_is_told_at_once_what_has_moved_meanwhile(lo
         mine.rest(time.monotonic() + 3600)
         put(log, "a")
         assert mine.wait(WAIT_S)
+    finally:
+        watch.close()
+
+
+def test_the_log_is_looked_at_right_before_a_topology_goes_on_though_it_was_not_to_be_looked_at_for_longer(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_watch, "REST_POLL_S", 3600.0)
+    watch = LogWatch(log)
+    try:
+        mine = watch.add([A])
+        assert mine.wait(WAIT_S)
+        mine.rest()
+        time.sleep(0.2)  # it is to look again in an hour
+        put(log, "a")
+        mine.rest(time.monotonic() + 0.1)
+        deadline = time.monotonic() + WAIT_S
+        while watch.known_ends([A]) != {A: 1}:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     finally:
         watch.close()
 
@@ -177,7 +198,7 @@ def test_while_no_topology_would_do_anything_about_it_the_log_is_looked_at_less_
     mine.rest()
     assert pause_s() == pytest.approx(BUSY_POLL_S)  # the other one would
     other.rest()
-    assert pause_s() == pytest.approx(IDLE_POLL_S)
+    assert pause_s() == pytest.approx(REST_POLL_S)
     other.rest(now_s + 0.03)
     assert BUSY_POLL_S < pause_s() < 0.03
     other.rest()

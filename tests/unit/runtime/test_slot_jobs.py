@@ -13,7 +13,7 @@ from tests.unit.runtime.pool_scene import Task, in_thread, request, wait_until, 
 from hayase.core.socket_folder import socket_folder
 from hayase.runtime.epochs.slot_jobs import SlotJobs
 from hayase.runtime.epochs.slot_pool import SlotPool, Work
-from hayase.runtime.epochs.span_backoff import JOIN_TIMEOUT_S, SPAN_BACKOFF_S
+from hayase.runtime.epochs.span_backoff import FIRST_JOIN_TIMEOUT_S, JOIN_TIMEOUT_S, SPAN_BACKOFF_S
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.round_results import ROUNDS_FOLDER, RoundResults
 from hayase.runtime.wire.slot_messages import TopologyRequest, TopologyResult
@@ -144,7 +144,7 @@ def cannot_join(scene: Scene, jobs: SlotJobs) -> None:
 def one_core(scene: Scene, jobs: SlotJobs) -> None:
     """One task has a core and keeps it, so the other one does not come in time."""
     (task,) = scene.join(0, job=1)
-    scene.now += JOIN_TIMEOUT_S
+    scene.now += FIRST_JOIN_TIMEOUT_S
     jobs.check()
     assert not task.returned.is_set()
     scene.now += 1
@@ -164,11 +164,23 @@ def test_jobs_are_rounds_for_a_while_after_a_span_to_which_not_all_tasks_came(
     expect_span(jobs, 2)
 
 
+def test_tasks_of_later_jobs_have_less_time_to_join_than_those_of_the_first_whose_processes_begin(scene: Scene) -> None:
+    jobs = scene.jobs()
+    expect_span(jobs, 0)
+    expect_round(scene, jobs, 1)
+    scene.now += SPAN_BACKOFF_S
+    expect_span(jobs, 2)
+    (task,) = scene.join(0, job=3)
+    scene.now += JOIN_TIMEOUT_S + 1
+    jobs.check()
+    assert task.returned.wait(20)
+
+
 def test_a_span_that_all_tasks_joined_is_followed_by_a_span(scene: Scene) -> None:
     jobs = scene.jobs()
     expect_span(jobs, 0)
     tasks = scene.join(0, 1, job=1)
-    scene.now += JOIN_TIMEOUT_S + 1
+    scene.now += FIRST_JOIN_TIMEOUT_S + 1
     jobs.check()
     assert not any(task.returned.is_set() for task in tasks)
     scene.pool.end_job()

@@ -405,7 +405,7 @@ def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
 def test_tasks_that_cannot_all_run_at_once_work_alone_and_the_next_jobs_too(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_backoff, "JOIN_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(span_backoff, "FIRST_JOIN_TIMEOUT_S", 0.1)
     planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)

@@ -23,6 +23,9 @@ _FIRST_CHUNK = 16
 _BATCH_RECORDS = 32_768
 _BATCH_BYTES = 8 << 20
 
+_AHEAD_MIN = 1_000
+"""So many records behind a range are read ahead of the next one. A consumer that waits for a few asks the broker two
+hundred times a second; the next range costs it a millisecond."""
 _WAIT_S = 0.002
 _STALL_S = 0.5
 _LOST_AFTER_S = 2.0
@@ -126,7 +129,7 @@ def _readable_headers(message: Message) -> Headers:
 class Cursor:
     """A consumer that reads ranges of one partition after the other.
 
-    While there is more to read behind a range it goes on prefetching; at the end of the topic it stops asking.
+    While there is much to read behind a range it goes on prefetching; near the end of the topic it stops asking.
     """
 
     def __init__(self, config: LogConfig, timeout_s: float, monotonic: Callable[[], float]) -> None:
@@ -352,10 +355,8 @@ class Cursor:
         self._next = -1
 
     def _stop_at_the_end(self, partition: TopicPartition, end: int) -> None:
-        """Stop asking the broker if there is nothing behind the range."""
-        if self._pending:
-            return
+        """Stop asking the broker if there is little behind the range."""
         _, high = self.consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*partition), cached=True)
-        if high <= end or self._halted:
+        if high < end + _AHEAD_MIN or self._halted:
             self.consumer.unassign()
             self.streaming = False

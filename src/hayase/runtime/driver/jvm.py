@@ -7,9 +7,12 @@ after the JVM was killed no session can be stopped, and none started, until they
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import socket
 import subprocess
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -22,6 +25,43 @@ _PROBE_S = 5.0
 
 LOST: tuple[type[Exception], ...] = (Py4JError, ConnectionError, EOFError)
 """What PySpark's calls raise when the JVM does not answer any more."""
+
+
+def expect_end() -> None:
+    """Have no traces printed of calls that the JVM leaves without an answer: it ends together with this program.
+
+    A signal that goes to the process group of a program, as service managers send it, ends both at the same time. Lasts
+    until the next JVM is started.
+    """
+    if _shown_before:
+        return
+    _shown_before.append(threading.excepthook)
+    threading.excepthook = _without_traces
+    for name in _SPEAKERS:
+        logging.getLogger(name).addFilter(_nothing)
+
+
+def expect_no_end() -> None:
+    """A JVM is started: have traces printed as before."""
+    if not _shown_before:
+        return
+    threading.excepthook = _shown_before.pop()
+    for name in _SPEAKERS:
+        logging.getLogger(name).removeFilter(_nothing)
+
+
+_SPEAKERS = ("py4j", "py4j.java_gateway", "py4j.clientserver", "pyspark")
+_shown_before: list[Callable[[threading.ExceptHookArgs], object]] = []
+"""The hook for exceptions that end threads, while the end is expected."""
+
+
+def _without_traces(failed: threading.ExceptHookArgs) -> None:
+    if not issubclass(failed.exc_type, LOST):
+        _shown_before[0](failed)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 class Jvm:

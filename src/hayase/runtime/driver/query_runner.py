@@ -217,7 +217,8 @@ class QueryRunner:
         try:
             return self._stop_all(time.monotonic() + timeout_s)
         except SPARK_ERRORS as error:
-            _LOG.warning("Spark cannot be asked to stop: %s", error)
+            level = logging.WARNING if self._end_of_spark(wait=True) is None else logging.INFO
+            _LOG.log(level, "Spark cannot be asked to stop: %s", error)
             return False
         finally:
             self._stopped.set()

@@ -27,7 +27,7 @@ from hayase.core.java import JavaHome, find_java, spark_java_home
 from hayase.core.private_files import make_folder, umask_of
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.driver.class_archive import archive_options, make_archive_in_background
-from hayase.runtime.driver.jvm import LOST, Jvm, forget_ended
+from hayase.runtime.driver.jvm import LOST, Jvm, expect_no_end, forget_ended
 from hayase.runtime.driver.master import (
     BIND_ADDRESS,
     DRIVER_HOST,
@@ -236,8 +236,8 @@ class SessionUse:
                 try:
                     self.session.stop()
                 except LOST as error:
-                    _LOG.warning("Spark's session could not be stopped, its JVM is about to end: %s", error)
-                    self._jvm.end(wait=True)
+                    level = logging.WARNING if self._jvm.end(wait=True) is None else logging.DEBUG
+                    _LOG.log(level, "Spark's session could not be stopped: %s", error)
             if self._jvm.end() is not None:
                 self._jvm.forget()
             if use.uses == 0 and use.ours and _launched:
@@ -292,6 +292,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
     """
     session = existing_session()
     if session is None:
+        expect_no_end()
         java, environment = find_java(), dict(os.environ)
         os.environ["JAVA_HOME"] = str(spark_java_home(java))
         known = known_settings(overrides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import tempfile
@@ -12,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder, umask_of
 from hayase.runtime.driver.core_contention import CoreContention
-from hayase.runtime.driver.master import driver_addresses, sends_in_clear
+from hayase.runtime.driver.master import driver_addresses, is_cluster, sends_in_clear
 from hayase.runtime.driver.query import build_frame, start_query
 from hayase.runtime.driver.run import quietly
 from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse
@@ -92,7 +94,7 @@ class SharedQuery:
         self._id = runtime_id
         self._settings = {HADOOP_UMASK: f"{umask_of(folder.parent):03o}", **spark_settings}
         self._delay_s = delay_s
-        options = SharedOptions(
+        self._shared_options = SharedOptions(
             str(self.folder),
             slots,
             0.0 if sends_in_clear(known_settings) else job_s,
@@ -107,7 +109,6 @@ class SharedQuery:
             patience_ms,
             slot_memory_max_bytes,
         )
-        self._options = {SHARED: msgspec.json.encode(options).decode()}
         self._listed = TopologyStarts(self.folder)
         self._queries = 0
         self._session: SessionUse | None = None
@@ -158,11 +159,18 @@ class SharedQuery:
                     session.active_jobs, lambda: session.shared, session.executors, self.control.request_yield
                 )
             self._queries += 1
-            frame = build_frame(self._session.session, self._options, 1, self.slots)
+            frame = build_frame(self._session.session, self._options_on(self._session.session), 1, self.slots)
             log = (self.folder / f"spark-{self._queries}").as_uri()
             self._query = start_query(frame, self._id, log, interval_ms=_INTERVAL_MS, bounded=False)
         except SPARK_ERRORS as error:
             raise start_failure(str(error), self.spark_log) from error
+
+    def _options_on(self, session: SparkSession) -> dict[str, str]:
+        """Without spans where a local session has fewer cores than slots: not all tasks would join."""
+        options, context = self._shared_options, session.sparkContext
+        if not is_cluster(context.master or "") and context.defaultParallelism < self.slots:
+            options = msgspec.structs.replace(options, job_s=0.0)
+        return {SHARED: msgspec.json.encode(options).decode()}
 
     def _wait_for_tasks(self) -> None:
         """Until the tasks of the slots have returned, not for long."""
@@ -173,8 +181,9 @@ class SharedQuery:
             time.sleep(_RETURN_POLL_S)
 
     def _stop_query(self) -> None:
-        if self._query is not None:
-            self._query.stop()
+        with contextlib.suppress(*SPARK_ERRORS):  # where Spark is gone, the query is
+            if self._query is not None:
+                self._query.stop()
 
     def _watch(self) -> None:
         while not self._stopping.wait(_POLL_S):

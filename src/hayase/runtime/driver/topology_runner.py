@@ -17,7 +17,9 @@ from hayase.storage.blobs import BlobStore
 _POLL_S = 0.01
 _WAIT_S = 1.0
 _TAKE_EVERY_S = 0.4
-"""While epochs complete, their reports are taken in together: fifty topologies would look for them all the time."""
+"""While epochs complete, their reports are taken in together, at most once in a commit interval: fifty topologies would
+look for them all the time."""
+_TAKE_EVERY_MAX_S = 1.0
 _RELEASE_S = 30.0
 
 
@@ -104,7 +106,8 @@ class TopologyRunner:
     def wait(self) -> None:
         """Wait until the planner has published something about the topology, or for a second."""
         if self.run.progress.epochs:
-            self._stopped.wait(max(0.0, self._taken_at + _TAKE_EVERY_S - time.monotonic()))
+            every_s = min(max(_TAKE_EVERY_S, self._app.commit_interval_ms / 1000), _TAKE_EVERY_MAX_S)
+            self._stopped.wait(max(0.0, self._taken_at + every_s - time.monotonic()))
         self._changed.wait(_WAIT_S)
         self._changed.clear()
 

@@ -32,6 +32,8 @@ TOPICS_POLL_S = 5.0
 """So often it looks whether topics have grown, or are gone."""
 _BUSY_TOPICS_POLL_S = 0.75
 """So often while anything moves, so that what it knows is never too old then."""
+REST_POLL_S = 0.5
+"""So often the log is looked at while no topology would do anything about what moves."""
 _AHEAD_S = 0.003
 """So long before a topology begins an epoch, what it plans with is asked for."""
 KNOWN_S = 1.0
@@ -43,7 +45,7 @@ class Watch:
 
     Args:
         partitions: of the topology.
-        wanted: called when what moves counts from now on.
+        wanted: called when it is said again from when on what moves counts.
 
     Attributes:
         partitions: of the topology.
@@ -67,6 +69,8 @@ class Watch:
     def rest(self, until_s: float = math.inf) -> None:
         """Say that nothing is done about what moves until then, or until `wait` is called."""
         self.wanted_s = until_s
+        if until_s != math.inf:
+            self._wanted()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something has moved; whether it has."""
@@ -191,7 +195,7 @@ class LogWatch:
         That is so while all have epochs at work, or wait for the end of their commit interval.
         """
         wanted_s = min((watch.wanted_s for watch in self._all()), default=-math.inf)
-        return max(looked_at + pause_s, min(wanted_s - _AHEAD_S, looked_at + IDLE_POLL_S))
+        return max(looked_at + pause_s, min(wanted_s - _AHEAD_S, looked_at + REST_POLL_S))
 
     def look(self) -> bool:
         """Look once; wakes the topologies of which a partition has moved, and says whether any has."""

@@ -98,8 +98,9 @@ class SlotJobs:
             self._spanning = False
             self._pool.end_job()
             self._backoff.begin()
-            _LOG.info(
-                "not all tasks of the slots joined in time: each Spark job runs one round for a while, which is slower"
+            _LOG.warning(
+                "not all tasks of the slots joined in time, since the machine is busy or others have the cores: each "
+                "Spark job runs one round for a while, which is slower"
             )
 
     def _finish(self) -> None:

@@ -53,6 +53,9 @@ LAST_ATTEMPT_S = 1.0
 """So long a job goes on when the last of these attempts has joined."""
 WAIT_POLL_S = 0.5
 _LOOK_S = 0.2
+_LOOK_OF_MANY_S = 0.5
+_MANY = 8
+"""If more topologies than that wait for slots, each of them looks less often whether something is wrong there."""
 _SPARE_IDLE_S = 60.0
 _WANTED_FOR_S = 10.0
 """A topology that has had a request within this time may have the next one at any moment."""
@@ -87,6 +90,7 @@ class SlotPool:
         self._queues = PoolQueues(slots, self._lock, monotonic)
         self._workers: list[PoolWorker] = []
         self._asked_at: dict[str, float] = {}
+        self._waiting = 0
         self._asked = threading.Condition(self._lock)
         self._job = _NO_JOB
         self._job_ends_at = 0.0
@@ -172,8 +176,16 @@ class SlotPool:
                 self._queues.put(work, slot)
             self._asked.notify_all()
             self._queues.check_slow()
+            self._waiting += 1
+        try:
+            self._wait_for(work, while_waiting)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _wait_for(self, work: Work, while_waiting: Callable[[], None]) -> None:
         called, slow = self._monotonic(), 0
-        while not work.done.wait(_LOOK_S):
+        while not work.done.wait(_LOOK_S if self._waiting <= _MANY else _LOOK_OF_MANY_S):
             now = self._monotonic()
             if now - called >= WAIT_POLL_S or len(work.slow_in) > slow:
                 called, slow = now, len(work.slow_in)

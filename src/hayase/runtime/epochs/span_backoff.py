@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 
 JOIN_TIMEOUT_S = 15.0
-"""How long the tasks of all slots may take to join: at a start, each is a process that has to begin."""
+"""How long the tasks of all slots may take to join."""
+FIRST_JOIN_TIMEOUT_S = 60.0
+"""The same for the first job: each task is a process that has to begin, beside all else that starts then."""
 SPAN_BACKOFF_S = 60.0
 """The first pause. Waiting for tasks that do not come costs time, so the pause doubles each time in a row."""
 SPAN_BACKOFF_MAX_S = 900.0
@@ -24,6 +26,7 @@ class SpanBackoff:
         self._not_before = monotonic()
         self._pause_s = SPAN_BACKOFF_S
         self._tasks_until = 0.0
+        self._first = True
 
     @property
     def is_over(self) -> bool:
@@ -36,7 +39,8 @@ class SpanBackoff:
 
     def await_tasks(self) -> None:
         """A span begins: its tasks may join from now on."""
-        self._tasks_until = self._monotonic() + JOIN_TIMEOUT_S
+        timeout_s = FIRST_JOIN_TIMEOUT_S if self._first else JOIN_TIMEOUT_S
+        self._tasks_until, self._first = self._monotonic() + timeout_s, False
 
     @property
     def is_too_late(self) -> bool:

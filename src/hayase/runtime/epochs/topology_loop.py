@@ -37,7 +37,9 @@ _BROKERS_POLL_S = 0.5
 _PLAN_AGAIN_S = 60.0
 """So often a topology is planned though nothing has moved: `LogWatch` and `FolderWatch` see what comes."""
 _REPORT_FILE_S = 60.0
-_LAG_AFTER_S = 0.25
+_LAG_EVERY_S = 2.0
+"""So often an epoch that takes its time says how much the log holds beyond it. Each time costs three files and a look
+at the log; fifty topologies whose epochs wait for each other would do nothing else."""
 _EARLY_S = 0.005
 """A loop that wakes this much before a tick begins the next epoch at the tick after it."""
 _PLACE_AGAIN_S = 1.0
@@ -97,7 +99,7 @@ class TopologyLoop:
         self._interval_s = app.commit_interval_ms / 1000
         self._idles = app.max_task_idle_ms > 0
         self._share = FairShare()
-        self._settle_at = time.monotonic()
+        self._settle_at = self._lag_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"hayase-{self._application_id}", daemon=True)
 
     def start(self) -> None:
@@ -186,6 +188,7 @@ class TopologyLoop:
         began = time.monotonic()
         data = record.to_bytes()
         busy_s = 0.0
+        self._lag_at = began + _LAG_EVERY_S / 2
         rows: list[EdgeRow] = []
         files: list[RowFile] = []
         summaries: list[bytes] = []
@@ -193,7 +196,7 @@ class TopologyLoop:
             for level in range(len(self._layout.levels)):
                 encode = partial(self._requests, data, level, rows, files)
                 work = Work(self._application_id, encode())
-                self._pool.run(work, partial(self._while_waiting, record, began, work, encode))
+                self._pool.run(work, partial(self._while_waiting, record, work, encode))
                 if self._stopped.is_set() or work.cancelled:
                     return False
                 self._check(work, record.epoch)
@@ -254,16 +257,15 @@ class TopologyLoop:
                 epoch=epoch,
             )
 
-    def _while_waiting(
-        self, record: EpochRecord, began: float, work: Work, encode: Callable[[], dict[int, bytes]]
-    ) -> None:
+    def _while_waiting(self, record: EpochRecord, work: Work, encode: Callable[[], dict[int, bytes]]) -> None:
         slow = frozenset(work.slow_in) - self._own
         if slow:
             self._pool.begin_to_move(work, slow)
             if self._place_bundles(self._own | slow):
                 self._pool.moved(work, {slot: request for slot, request in encode().items() if slot in slow})
         self._planner.settle_epoch()
-        if time.monotonic() - began > _LAG_AFTER_S:
+        if (now := time.monotonic()) >= self._lag_at:
+            self._lag_at = now + _LAG_EVERY_S
             self._planner.publish_lag(record)
 
     def _place_slow(self, work: Work) -> None:

@@ -73,7 +73,7 @@ class DriverControl(RunFolder):
 
     def ready(self) -> bool:
         """Driver: whether the planner is up."""
-        return (self._folder / READY).exists()
+        return self._exists(READY)
 
     def planner_lost(self) -> bool:
         """Driver: whether the planner's process is gone without having ended in order."""
@@ -96,7 +96,7 @@ class DriverControl(RunFolder):
 
     def ended(self) -> bool:
         """Driver: whether the topology is at the end of its input, in a shared runtime."""
-        return (self._folder / ENDED).exists()
+        return self._exists(ENDED)
 
     def waiting(self) -> str:
         """Driver: why one of them waits; empty if none does."""

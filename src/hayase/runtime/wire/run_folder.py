@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 
 from hayase.core.private_files import write_file
@@ -55,13 +54,14 @@ class RunFolder:
         return [data.decode() for data in contents if data]
 
     def _write(self, name: str, data: bytes) -> None:
-        temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"
+        temporary = f"{self._prefix}{name}.{os.urandom(8).hex()}.new"
         with naming_full_disk(WHAT, self._folder):
             try:
-                write_file(temporary, data)
-                temporary.replace(self._folder / name)
-            finally:
-                temporary.unlink(missing_ok=True)
+                write_file(Path(temporary), data)
+                os.replace(temporary, self._prefix + name)  # noqa: PTH105 - often, as below
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
 
     def _names(self, prefix: str) -> list[str]:
         """Names of files that begin so, sorted."""
