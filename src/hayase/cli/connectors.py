@@ -26,6 +26,7 @@ connectors = typer.Typer(
 
 _TIMEOUT_S = 90.0
 _WAIT_S = 0.2
+_NOT_FOUND = 404
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -321,7 +322,13 @@ def _set_state(url: str, name: str, action: str, wanted: str, wait: bool) -> Non
 def _wait_for(client: RestClient, name: str, wanted: str, now: Callable[[], float] = time.monotonic) -> None:
     deadline = now() + _TIMEOUT_S
     while now() < deadline:
-        found = client.ask("GET", path_of(name, "status"))
+        try:
+            found = client.ask("GET", path_of(name, "status"))
+        except RestError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            time.sleep(_WAIT_S)  # Kafka Connect has no status of a connector that was made just now
+            continue
         states = [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
         if "FAILED" in states:
             traces = [part["trace"] for part in (found["connector"], *found["tasks"]) if part.get("trace")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hayase.connect.config.client_overrides import ClientOverrides
 from hayase.connect.config.config_def import ConfigDef, ConfigKey, ConfigValue, TypedConfig, missing
 from hayase.connect.config.connector_config import (
     COMMON,
@@ -22,6 +23,7 @@ from hayase.connect.config.connector_config import (
 )
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.types import HIDDEN, ConfigType, config_text
+from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.contracts import (
     Connector,
@@ -115,12 +117,21 @@ class ConnectorValidator:
         plugins: says which classes there are.
         references: says which secrets may be read.
         durable: whether what the log has acknowledged survives a power loss.
+        overrides: says what of Kafka's clients a connector may change; `None`: anything.
     """
 
-    def __init__(self, plugins: Plugins, references: ReferencePolicy, *, durable: bool = True) -> None:
+    def __init__(
+        self,
+        plugins: Plugins,
+        references: ReferencePolicy,
+        *,
+        durable: bool = True,
+        overrides: ClientOverrides | None = None,
+    ) -> None:
         self._plugins = plugins
         self._references = references
         self._durable = durable
+        self._overrides = overrides or ClientOverrides(WorkerConfig({}))
 
     def validate(self, props: Mapping[str, str]) -> ConfigInfos:
         """All keys with their errors.
@@ -139,7 +150,8 @@ class ConnectorValidator:
         except ConfigError as error:
             return self._unknown_class(props, error)
         resolved, reference_errors = self._resolved(props)
-        common = source_config() if issubclass(cls, SourceConnector) else sink_config()
+        is_source = issubclass(cls, SourceConnector)
+        common = source_config() if is_source else sink_config()
         infos = ConfigInfos(props["connector.class"], _groups(cls, common))
         _take(infos, common, common.validate(resolved))
         self._validate_chain(infos, resolved)
@@ -152,6 +164,7 @@ class ConnectorValidator:
         infos.groups.extend(group for group in own.groups() if group not in infos.groups)
         _take(infos, own, cls().validate(resolved))
         _add_errors(infos, reference_errors)
+        _add_errors(infos, self._overrides.errors(resolved, "source" if is_source else "sink"))
         for value in infos.values:
             if is_reference(props.get(value.name)):
                 value.value = props[value.name]

@@ -87,7 +87,8 @@ class ConnectorTestDriver:
         self.environment = WorkerEnvironment(
             worker_config, plugins, ReferencePolicy(), config, self.log, "test", clock or SystemClock()
         )
-        infos = ConnectorValidator(plugins, ReferencePolicy()).validate(self.props)
+        overrides = self.environment.overrides
+        infos = ConnectorValidator(plugins, ReferencePolicy(), overrides=overrides).validate(self.props)
         if infos.error_count:
             raise ConfigError("INVALID_CONFIGURATION", "\n".join(infos.errors()))
         self._class = connector_class(plugins, self.props)

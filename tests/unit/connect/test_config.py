@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from hayase.connect.config.client_overrides import ClientOverrides
 from hayase.connect.config.config_def import ConfigDef, TypedConfig
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.types import ConfigType, Password, config_text
 from hayase.connect.config.validators import at_least, between, list_of, non_empty_without_control_characters, one_of
+from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.connector_validation import ConnectorValidator, masked, unmasked
 from hayase.connect.plugins import Plugins
 from hayase.core.errors import ConfigError
@@ -166,6 +168,50 @@ def test_errors_of_transforms_and_converters_are_at_their_keys() -> None:
 
 def test_exactly_once_is_refused_on_a_log_that_is_not_durable() -> None:
     assert "fsync" in errors(LINES, exactly_once_support="required")["exactly.once.support"][0]
+
+
+POLICY, ALLOWED = "connector.client.config.override.policy", "connector.client.config.allowlist"
+OVERRIDES = {"consumer.override.fetch.wait.max.ms": "9", "consumer.override.sasl.mechanism": "PLAIN"}
+
+
+@pytest.mark.parametrize(
+    ("worker", "refused"),
+    [
+        ({}, set()),
+        ({POLICY: "None"}, {*OVERRIDES}),
+        ({POLICY: "Principal"}, {"consumer.override.fetch.wait.max.ms"}),
+        ({POLICY: "Allowlist", ALLOWED: "fetch.wait.max.ms"}, {"consumer.override.sasl.mechanism"}),
+    ],
+)
+def test_overrides_that_the_worker_does_not_allow_are_errors_at_their_keys(
+    worker: dict[str, str], refused: set[str]
+) -> None:
+    overrides, props = ClientOverrides(WorkerConfig(worker)), {**SINK, "topics": "a", **OVERRIDES}
+    infos = ConnectorValidator(Plugins(entry_points=False), ReferencePolicy(), overrides=overrides).validate(props)
+    assert {value.name for value in infos.values if value.errors} == refused
+    if refused:
+        with pytest.raises(ConfigError, match=r"which does not allow consumer\.override"):
+            overrides.options(props, "sink")
+    else:
+        assert overrides.options(props, "sink") == {
+            "consumer.fetch.wait.max.ms": "9",
+            "consumer.sasl.mechanism": "PLAIN",
+        }
+
+
+def test_overrides_that_the_worker_acts_on_are_no_settings_of_the_client() -> None:
+    overrides = ClientOverrides(WorkerConfig({}))
+    given = {
+        "auto.offset.reset": "latest", "max.poll.records": "5", "group.id": "shop", "isolation.level": "read_committed",
+    }  # fmt: skip
+    assert overrides.options({f"consumer.override.{key}": value for key, value in given.items()}, "sink") == {}
+    assert overrides.options({"producer.override.linger.ms": "1"}, "source") == {"producer.linger.ms": "1"}
+
+
+@pytest.mark.parametrize("records", ["many", "-1", "1.5", ""])
+def test_a_number_of_records_that_is_none_is_an_error_at_its_key(records: str) -> None:
+    found = errors({**SINK, "topics": "a", "consumer.override.max.poll.records": records})
+    assert set(found) == {"consumer.override.max.poll.records"}
 
 
 def test_passwords_are_hidden_and_references_are_shown() -> None:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from hayase.cli.main import run_cli
+from hayase.connect.rest_client import RestClient, RestError
 from hayase.connect.worker import ConnectWorker
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, Marker
@@ -75,6 +76,25 @@ def test_a_connector_is_made_listed_stopped_and_deleted(
     assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
     assert run_cli(["connectors", "status", "lines", "-u", url]) == 1
     assert "No status found for connector lines" in capsys.readouterr().err
+
+
+def test_a_connector_that_has_no_status_yet_is_waited_for(
+    url: str, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask, refused = RestClient.ask, [404, 404]
+
+    def as_kafka_connect(self: RestClient, method: str, path: str, body: object = None) -> object:
+        if path.endswith("/status") and refused:
+            raise RestError("REST_REFUSED", "No status found for connector lines", status=refused.pop())
+        return ask(self, method, path, body)
+
+    monkeypatch.setattr(RestClient, "ask", as_kafka_connect)
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+    assert "lines: RUNNING" in capsys.readouterr().out
+    refused.append(500)
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 1
+    monkeypatch.undo()
+    assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
 
 
 def test_a_wrong_configuration_is_shown_key_by_key(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:

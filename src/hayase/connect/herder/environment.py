@@ -6,18 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hayase.connect.config.client_overrides import ClientOverrides
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.plugins import Plugins
-from hayase.core.errors import ConfigError
 from hayase.core.time import Clock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
-
-OVERRIDES = {"source": "producer.override.", "sink": "consumer.override."}
-_PRINCIPAL = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
-_HANDLED = ("auto.offset.reset", "max.poll.records")
-"""Overrides that the loops of sinks act on themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +61,7 @@ class WorkerEnvironment:
         if log is not self.log:
             log.close()
 
-    def overrides(self, props: Mapping[str, str], kind: str) -> dict[str, str]:
-        """The `producer.override.…` or `consumer.override.…` of a connector, as options of the log.
-
-        Args:
-            props: configuration of the connector.
-            kind: `source` or `sink`.
-
-        Raises:
-            ConfigError: `OVERRIDE_NOT_ALLOWED`, by `connector.client.config.override.policy`.
-        """
-        prefix = OVERRIDES[kind]
-        client = prefix.partition(".")[0]
-        given = {name.removeprefix(prefix): value for name, value in props.items() if name.startswith(prefix)}
-        policy = self.config.string("connector.client.config.override.policy")
-        allowed = {
-            "All": set(given),
-            "None": set(),
-            "Principal": set(_PRINCIPAL),
-            "Allowlist": set(self.config.list("connector.client.config.allowlist")),
-        }[policy]
-        for name in given:
-            if name not in allowed:
-                raise ConfigError(
-                    "OVERRIDE_NOT_ALLOWED",
-                    f"{prefix}{name}: the worker's connector.client.config.override.policy is {policy}, which does not "
-                    "allow it",
-                    setting=prefix + name,
-                )
-        return {f"{client}.{name}": value for name, value in given.items() if name not in _HANDLED}
+    @property
+    def overrides(self) -> ClientOverrides:
+        """What connectors may change of Kafka's clients."""
+        return ClientOverrides(self.config)

@@ -55,7 +55,7 @@ class Herder:
     def __init__(self, env: WorkerEnvironment, host: TaskHost | None = None) -> None:
         self.env = env
         self._host = host
-        self.validator = ConnectorValidator(env.plugins, env.references, durable=env.durable)
+        self.validator = ConnectorValidator(env.plugins, env.references, durable=env.durable, overrides=env.overrides)
         self._lock = threading.RLock()
         self._runners: dict[str, ConnectorRunner] = {}
         config, clock = env.config, env.clock

@@ -128,7 +128,7 @@ def start_task(env: WorkerEnvironment, spec: TaskSpec, sleep: Sleep) -> StartedT
         sleep: waits that many seconds; raises to give up.
     """
     kind = "source" if issubclass(spec.connector_class, SourceConnector) else "sink"
-    log = env.open_task_log(env.overrides(spec.connector_props, kind))
+    log = env.open_task_log(env.overrides.options(spec.connector_props, kind))
     config = typed_config(spec.connector_class, spec.connector_props)
     policy = ErrorPolicy.from_config(config, spec.connector, spec.task, sleep=sleep)
     task = spec.task_class()
