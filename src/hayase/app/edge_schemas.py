@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from hayase.app.unread_records import check_read
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.open_epoch import bundle_through
@@ -154,7 +155,7 @@ def _decoded(blobs: BlobStore, number: int) -> EdgeSchemas:
     name = _name(number)
     data = blobs.get(name) or b""
     try:
-        return msgspec.json.decode(data, type=EdgeSchemas)
+        return decode_json(data, as_type=EdgeSchemas)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(
             "EDGE_SCHEMAS_CORRUPT",

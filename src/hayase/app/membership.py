@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.runtime.wire.pickling import pickled, unpickled
 from hayase.storage.blobs import BlobStore
@@ -51,7 +52,7 @@ class Membership:
 
     def _decoded(self, data: bytes) -> dict[str, Member]:
         try:
-            return msgspec.json.decode(data, type=dict[str, Member])
+            return decode_json(data, as_type=dict[str, Member])
         except msgspec.MsgspecError as error:
             raise CheckpointError(
                 "CHECKPOINT_CORRUPT",

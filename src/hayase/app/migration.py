@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.core.failpoints import reach
 from hayase.state.changelog.changelog import Changelog
@@ -67,7 +68,7 @@ def finish_migration(blobs: BlobStore) -> bool:
     data = blobs.get(_COMMIT)
     if data is None:
         return False
-    commit = msgspec.json.decode(data, type=Commit)
+    commit = decode_json(data, as_type=Commit)
     epoch = commit.record.epoch
     for bundle in commit.bundles:
         staged = blobs.get(f"{_DELTAS}{bundle}")

@@ -12,6 +12,7 @@ import msgspec
 
 from hayase.app.report import ProgressReport
 from hayase.core.config import StreamsConfig
+from hayase.core.decoding import decode_json
 from hayase.core.errors import ConfigError, HayaseError, StateError, StreamsStoppedError
 from hayase.core.private_files import write_file
 from hayase.runtime.driver.lease import lease_holder
@@ -122,7 +123,7 @@ def application_status(config: StreamsConfig) -> ApplicationStatus:
     holder = lease_holder(_blobs(config))
     control = DriverControl.of_running(_folder(config) / RUNS) if holder is not None else None
     data = control.run() if control is not None else _read(_folder(config) / _LAST_RUN) if holder is None else None
-    run = msgspec.json.decode(data, type=RunStatus) if data else None
+    run = decode_json(data, as_type=RunStatus) if data else None
     finished = _finished(config)
     failed = holder is None and run is not None and bool(run.error) and run.epochs == 0 and finished < 0
     return ApplicationStatus(

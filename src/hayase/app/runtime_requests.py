@@ -12,6 +12,7 @@ import msgspec
 
 from hayase.app.run_status import RUNS, RunStatus
 from hayase.core.config import StreamsConfig
+from hayase.core.decoding import decode_json
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.core.private_files import make_folder, write_file
 from hayase.runtime.driver.lease import lease_holder
@@ -86,7 +87,7 @@ class RequestFolder:
         """Runtime: the requests that have come, each with its id."""
         taken = []
         for path in sorted(self._requests.glob("*.json")):
-            taken.append((path.stem, msgspec.json.decode(path.read_bytes(), type=RuntimeRequest)))
+            taken.append((path.stem, decode_json(path.read_bytes(), as_type=RuntimeRequest)))
             path.unlink()
         return taken
 
@@ -116,7 +117,7 @@ class RequestFolder:
                     "TIMED_OUT", f"the runtime did not finish the request within {timeout_s:g} s; it may still do it"
                 )
             time.sleep(_POLL_S)
-        said = msgspec.json.decode(answer.read_bytes(), type=_Answer)
+        said = decode_json(answer.read_bytes(), as_type=_Answer)
         answer.unlink()
         if said.error:
             raise find_error(said.error) or StreamsStoppedError("REQUEST_FAILED", said.error)
@@ -146,7 +147,7 @@ def runtime_status(config: StreamsConfig) -> RuntimeStatus | None:
     for folder in _run_folders(config):
         data = DriverControl(folder).run()
         if data is not None:
-            return msgspec.json.decode(data, type=RuntimeStatus)
+            return decode_json(data, as_type=RuntimeStatus)
     return RuntimeStatus("REBALANCING", "", {})
 
 

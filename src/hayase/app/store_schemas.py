@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.serde.evolution import AGGREGATE, Description, described, shown, unreadable
 from hayase.storage.blobs import BlobStore
@@ -121,7 +122,7 @@ def _earlier(blobs: BlobStore) -> list[Schemas]:
 
 def _decoded(name: str, data: bytes) -> Schemas:
     try:
-        return msgspec.json.decode(data, type=Schemas)
+        return decode_json(data, as_type=Schemas)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(
             "STORE_SCHEMAS_CORRUPT",

@@ -15,6 +15,7 @@ import msgspec
 from hayase.connect.contracts import SourcePartitionKey, source_partition_key
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.model import SourceOffset, SourcePartition
+from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.protocol import Log, OutputBatch
@@ -178,10 +179,10 @@ def _take(
     offsets: ConnectorOffsets, connector: str, key: bytes | None, value: bytes | None, headers: Headers, topic: str
 ) -> None:
     try:
-        name, partition = msgspec.json.decode(key or b"null", type=tuple[str, dict[str, object]])
+        name, partition = decode_json(key or b"null", as_type=tuple[str, dict[str, object]])
         if name != connector:
             return
-        offset = None if value is None else msgspec.json.decode(value, type=dict[str, object] | None)
+        offset = None if value is None else decode_json(value, as_type=dict[str, object] | None)
     except msgspec.MsgspecError as error:
         raise ConnectError(
             "OFFSETS_DAMAGED",

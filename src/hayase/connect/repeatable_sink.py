@@ -19,6 +19,7 @@ from hayase.connect.offsets import read_whole_topic
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
 from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
+from hayase.core.decoding import decode_json
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import Clock
 from hayase.log.protocol import Log, OutputBatch
@@ -58,13 +59,13 @@ def load_ranges(log: Log, group: str, connector: str) -> dict[SinkPartition, Ran
     """The last range of each partition; to be called when the tasks of earlier generations are fenced."""
     found: dict[SinkPartition, RangeRecord] = {}
     for key, value, _ in read_whole_topic(log, ranges_topic(group)):
-        name, topic, topic_id, partition = msgspec.json.decode(key or b"", type=tuple[str, str, str, int])
+        name, topic, topic_id, partition = decode_json(key or b"", as_type=tuple[str, str, str, int])
         if name == connector:
             where = SinkPartition(topic, topic_id, partition)
             if value is None:
                 found.pop(where, None)
             else:
-                found[where] = msgspec.json.decode(value, type=RangeRecord)
+                found[where] = decode_json(value, as_type=RangeRecord)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hayase.connect.conversion import SerializedRecord
 from hayase.connect.model import SerializedRecords, SourceOffset, SourceRecord
+from hayase.core.decoding import decode_msgpack
 from hayase.core.records import Headers
 from hayase.log.protocol import OutgoingBatch, OutputBatch, StoredBatch
 
@@ -145,7 +146,7 @@ def spilled(batch: OutputBatch) -> StoredBatch:
 
     def load() -> OutputBatch:
         file.seek(0)
-        keys, values, timestamps_ms, numbers, headers, first = msgspec.msgpack.decode(file.read(), type=_Stored)
+        keys, values, timestamps_ms, numbers, headers, first = decode_msgpack(file.read(), as_type=_Stored)
         chosen = None if numbers is None else np.array(numbers, np.int32)
         return OutputBatch(batch_topic, keys, values, timestamps_ms, chosen, headers, first)
 

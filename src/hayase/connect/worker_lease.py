@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from hayase.connect.generations import is_superseded
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, HayaseError, LeaseHeldError, LogError
 from hayase.log.protocol import Log, Marker
 from hayase.state.lease_holder import Holder, is_gone, this_process
@@ -135,7 +136,7 @@ class WorkerLease:
         marker = self._log.marker(self._group, LEASE_BUNDLE)
         if marker is None:
             return 0, None
-        return marker.epoch, msgspec.json.decode(marker.digest, type=Holder)
+        return marker.epoch, decode_json(marker.digest, as_type=Holder)
 
     def _publish(self, holder: Holder) -> bool:
         """Publish the beat behind the last one; `False` if another process has published it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, LeaseHeldError
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
@@ -130,7 +131,7 @@ class Assignments:
         if data is None:
             return None
         try:
-            return msgspec.json.decode(data, type=Assignment)
+            return decode_json(data, as_type=Assignment)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CheckpointError(
                 "CHECKPOINT_CORRUPT",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.core.errors import HayaseError, LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
@@ -345,7 +346,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         for key, kept in due:
             self._deadlines.delete(key)
             self._counted["deadline"].record()
-            topic, aggregate_id, headers, data = msgspec.msgpack.decode(kept, type=tuple[str, bytes, Headers, bytes])
+            topic, aggregate_id, headers, data = decode_msgpack(kept, as_type=tuple[str, bytes, Headers, bytes])
             record = Record(aggregate_id, Outgoing(data, topic=topic), now_ms, headers)
             self.context.forward(record, self._commands_sink)
 

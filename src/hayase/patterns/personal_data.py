@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import SerializationError, TopologyError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class PersonalFields:
         """
         keys = self._keys
         assert keys is not None
-        row: dict[str, msgspec.Raw] = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        row: dict[str, msgspec.Raw] = decode_json(data, as_type=dict[str, msgspec.Raw])
         for name, personal in self._fields.items():
             json_name = self._json_names.get(name, name)
             plain = row.get(json_name)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from hayase.core.config import StreamsConfig
+from hayase.core.decoding import decode_json
 from hayase.core.errors import ConfigError, LogError, TopologyError
 from hayase.core.records import SourceRecord, TopicPartition
 from hayase.log.config import log_config
@@ -250,7 +251,7 @@ class SubjectKeys:
         """The subject that a record of the topic says is erased; `None`: it says something else."""
         if record.value is None or not (record.key or b"").startswith(_ERASED.encode()):
             return None
-        return msgspec.json.decode(record.value, type=_ErasedRow).subject
+        return decode_json(record.value, as_type=_ErasedRow).subject
 
     def _left(self, log: Log, subject: str) -> list[str]:
         """Records of deleted keys of a subject that the topic still holds."""
@@ -266,7 +267,7 @@ class SubjectKeys:
                         key_id = (record.key or b"").decode()
                         if record.value is None or key_id.startswith(_ERASED) or key_id in self._keys:
                             continue
-                        if msgspec.json.decode(record.value, type=_KeyRow).subject == subject:
+                        if decode_json(record.value, as_type=_KeyRow).subject == subject:
                             found.append(f"{place.partition}@{record.offset}")
         finally:
             reader.close()
@@ -291,14 +292,14 @@ class SubjectKeys:
     def _take(self, key: str, value: bytes | None) -> None:
         if key.startswith(_ERASED):
             if value is not None:
-                row = msgspec.json.decode(value, type=_ErasedRow)
+                row = decode_json(value, as_type=_ErasedRow)
                 self._erased[row.subject] = row.time_ms
         elif value is None:
             subject, _ = self._keys.pop(key, ("", b""))
             if self._of_subject.get(subject) == key:
                 del self._of_subject[subject]
         else:
-            found = msgspec.json.decode(value, type=_KeyRow)
+            found = decode_json(value, as_type=_KeyRow)
             self._keys[key] = found.subject, base64.b64decode(found.key)
             self._of_subject.setdefault(found.subject, key)
 

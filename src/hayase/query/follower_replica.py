@@ -14,6 +14,7 @@ from types import TracebackType
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.file_locks import lock_alone, lock_holder
@@ -271,7 +272,7 @@ class FollowerReplica:
 def read_status(folder: Path) -> FollowerStatus:
     """What the follower of a folder said last; whether it runs is looked up."""
     try:
-        said = msgspec.json.decode((folder / STATUS_FILE).read_bytes(), type=FollowerStatus)
+        said = decode_json((folder / STATUS_FILE).read_bytes(), as_type=FollowerStatus)
     except (FileNotFoundError, msgspec.DecodeError):
         said = FollowerStatus()
     return msgspec.structs.replace(said, running=is_running(folder))

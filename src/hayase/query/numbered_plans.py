@@ -15,6 +15,7 @@ import msgspec
 
 from hayase.compiler.plan_matching import match
 from hayase.compiler.plan_shape import PlanShape, shape_of
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.storage.blobs import BlobStore
 from hayase.storage.checksum import with_checksum, without_checksum
@@ -91,7 +92,7 @@ def read_plan(blobs: BlobStore, number: int) -> NumberedPlan | None:
     body = without_checksum(data)
     try:
         if body is not None:
-            return msgspec.json.decode(body, type=NumberedPlan)
+            return decode_json(body, as_type=NumberedPlan)
     except msgspec.MsgspecError:  # its checksum is right, so a later release wrote it
         pass
     raise _damaged(number, f"is damaged ({len(data)} bytes)")

@@ -15,6 +15,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from hayase.core.decoding import making_decoder
 from hayase.core.errors import SerializationError
 from hayase.serde.bare import READ_ERRORS, read_each
 from hayase.serde.protocol import ColumnCodec, Decoded, Schema
@@ -30,7 +31,8 @@ class JsonCodec(ColumnCodec):
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._decoder = msgspec.json.Decoder(shape.twin | None)
+        with making_decoder():
+            self._decoder = msgspec.json.Decoder(shape.twin | None)
         self._encoder = msgspec.json.Encoder()
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import msgspec
 
+from hayase.core.decoding import making_decoder
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.core.objects import FieldValues, JsonObject
 from hayase.core.type_variables import T
@@ -112,10 +113,9 @@ class JsonSerde(Serde[T]):
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
-        if self._shape is not None:
-            return msgspec.json.Decoder(self._shape.twin | None)
-        python_type: TypeHint = self._python_type
-        return msgspec.json.Decoder(Any if python_type is None else python_type | None)
+        python_type: TypeHint = self._python_type if self._shape is None else self._shape.twin
+        with making_decoder():
+            return msgspec.json.Decoder(Any if python_type is None else python_type | None)
 
     @cached_property
     def _encoder(self) -> msgspec.json.Encoder:

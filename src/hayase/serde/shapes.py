@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Union
@@ -16,6 +17,7 @@ from typing import Any, Union
 import msgspec
 import polars as pl
 
+from hayase.core.decoding import making_decoder
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.core.objects import JsonObject
 from hayase.serde.bare import READ_ERRORS, cast
@@ -68,6 +70,9 @@ class Shape:
             gc=False,
             eq=False,
         )
+        with making_decoder(), suppress(TypeError):  # so that threads may convert at once; not all types can be decoded
+            msgspec.json.Decoder(self.twin)
+            msgspec.json.Decoder(python_type)
         self._names = self.schema.names
         self._construct: Callable[..., object] = python_type
         self._accepted = Mapping if python_type is dict else python_type

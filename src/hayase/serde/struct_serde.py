@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from hayase.core.decoding import making_decoder
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.arrow_bytes import U8, fixed_width_bytes, split_fixed_width
 from hayase.serde.bare import READ_ERRORS, read_each, refuse_bytes
@@ -244,4 +245,5 @@ def _shape_of(schema: Mapping[str, object] | Schema | type[object]) -> Shape:
 
 def _msgpack_form(shape: Shape) -> tuple[type[msgspec.Struct], msgspec.msgpack.Decoder[msgspec.Struct]]:
     packed = msgspec.defstruct("Packed", shape.hints, array_like=True, forbid_unknown_fields=True, gc=False, eq=False)
-    return packed, msgspec.msgpack.Decoder(packed)
+    with making_decoder():
+        return packed, msgspec.msgpack.Decoder(packed)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.time import to_iso
 from hayase.storage.blobs import BlobStore
@@ -104,7 +105,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
         if trailer and trailer.decode(errors="replace") != _digest(body):
             raise record_corrupt(f"{len(data)} bytes, wrong digest", epoch)
         try:
-            record = msgspec.json.decode(body, type=cls)
+            record = decode_json(body, as_type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise record_corrupt(f"{len(data)} bytes: {error}", epoch) from error
         # Only this version writes what an epoch was begun with, and always with a digest.

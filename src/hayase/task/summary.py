@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import Count, Measure
 
@@ -41,7 +42,7 @@ class BundleSummary(msgspec.Struct, frozen=True):
             SerializationError: `SUMMARY_DAMAGED`.
         """
         try:
-            return msgspec.json.decode(data, type=cls)
+            return decode_json(data, as_type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SerializationError(
                 "SUMMARY_DAMAGED",

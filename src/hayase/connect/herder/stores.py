@@ -12,6 +12,7 @@ import msgspec
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.herder.states import Status, TargetState
 from hayase.connect.offsets import ensure_topic, read_whole_topic
+from hayase.core.decoding import decode_json
 from hayase.core.time import Clock
 from hayase.log.protocol import Log, OutputBatch
 
@@ -162,21 +163,19 @@ class ConfigStore:
 
     def _connectors(self, values: Mapping[str, bytes]) -> dict[str, StoredConnector]:
         connectors = {
-            key.removeprefix(_CONNECTOR): StoredConnector(msgspec.json.decode(value, type=_Properties).properties)
+            key.removeprefix(_CONNECTOR): StoredConnector(decode_json(value, as_type=_Properties).properties)
             for key, value in values.items()
             if key.startswith(_CONNECTOR)
         }
         for name, connector in connectors.items():
             target = values.get(_TARGET + name)
             if target is not None:
-                decoded = msgspec.json.decode(target, type=_TargetValue)
+                decoded = decode_json(target, as_type=_TargetValue)
                 connector.target = TargetState(decoded.v2 or decoded.state)
             commit = values.get(_COMMIT + name)
-            count = 0 if commit is None else msgspec.json.decode(commit, type=_Commit).tasks
+            count = 0 if commit is None else decode_json(commit, as_type=_Commit).tasks
             tasks = [values.get(f"{_TASK}{name}-{number}") for number in range(count)]
-            connector.tasks = [
-                msgspec.json.decode(task, type=_Properties).properties for task in tasks if task is not None
-            ]
+            connector.tasks = [decode_json(task, as_type=_Properties).properties for task in tasks if task is not None]
         return connectors
 
     def put_connector(self, name: str, props: Mapping[str, str], target: TargetState | None = None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hayase.connect.postgres.pgoutput import Insert, Relation
+from hayase.core.decoding import decode_json
 
 _LOG = logging.getLogger(__name__)
 _COLUMNS = 3
@@ -139,7 +140,7 @@ class SignalTopic:
             if key != self._key or value is None:
                 continue
             try:
-                found = msgspec.json.decode(value, type=_TopicSignal)
+                found = decode_json(value, as_type=_TopicSignal)
             except msgspec.MsgspecError as error:
                 self.left_out += 1
                 _LOG.warning("a record of %s is no signal and is left out: %s; it is %.200r", self._topic, error, value)
@@ -191,12 +192,12 @@ class IncrementalProgress:
         """Read a stored offset."""
         if not offset or "requests" not in offset:
             return cls()
-        requests = msgspec.json.decode(str(offset["requests"]), type=list[TableRequest])
+        requests = decode_json(str(offset["requests"]), as_type=list[TableRequest])
         upper = offset.get("upper")
         position = offset.get("signal_offset")
         return cls(
             requests,
-            None if upper is None else msgspec.json.decode(str(upper), type=tuple[str, ...]),
+            None if upper is None else decode_json(str(upper), as_type=tuple[str, ...]),
             position if isinstance(position, int) else 0,
         )
 

@@ -28,6 +28,7 @@ from hayase.connect.slots.messages import (
     TaskEnded,
 )
 from hayase.connect.slots.remote_task import RemoteTask
+from hayase.core.decoding import decode_msgpack
 
 _LOG = logging.getLogger(__name__)
 _DISTRIBUTE_S = 0.1
@@ -144,7 +145,7 @@ class ConnectorSlotPool:
         try:
             if not self._listener.authenticates(connection):
                 return
-            join = msgspec.msgpack.decode(connection.recv_bytes(), type=JoinWorker)
+            join = decode_msgpack(connection.recv_bytes(), as_type=JoinWorker)
             self._set_up.wait()
             if self._closing.is_set() or self._setup is None:
                 return
@@ -152,7 +153,7 @@ class ConnectorSlotPool:
             slot = _ConnectedSlot(join, connection)
             self._add(slot)
             while True:
-                slot.take(msgspec.msgpack.decode(connection.recv_bytes(), type=SlotReport))
+                slot.take(decode_msgpack(connection.recv_bytes(), as_type=SlotReport))
         except (EOFError, OSError, msgspec.MsgspecError) as error:
             if not self._closing.is_set():
                 reason = str(error) or "its process ended"

@@ -42,6 +42,7 @@ from hayase.connect.slots.messages import (
     TaskState,
     TopicUsed,
 )
+from hayase.core.decoding import decode_msgpack
 from hayase.core.errors import HayaseError
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
@@ -63,7 +64,7 @@ def run_slot(connection: Connection, slot: int) -> None:
     """
     try:
         connection.send_bytes(msgspec.msgpack.encode(JoinWorker(slot, os.getpid())))
-        setup = msgspec.msgpack.decode(connection.recv_bytes(), type=SlotSetup)
+        setup = decode_msgpack(connection.recv_bytes(), as_type=SlotSetup)
     except (EOFError, OSError) as error:
         connection.close()
         raise _lost() from error
@@ -94,7 +95,7 @@ class _Slot:
         threading.Thread(target=self._report_progress, name="connect-progress", daemon=True).start()
         try:
             while (data := self._connection.recv_bytes()) != WORKER_ENDED:
-                self._follow(msgspec.msgpack.decode(data, type=SlotRequest))
+                self._follow(decode_msgpack(data, as_type=SlotRequest))
         except (EOFError, OSError) as error:
             raise _lost() from error
         finally:

@@ -10,6 +10,7 @@ from hayase.connect.exceptions import DataError
 from hayase.connect.model import ConnectHeader, ConnectRecord
 from hayase.connect.schema import OPTIONAL_STRING_SCHEMA, STRING_SCHEMA
 from hayase.connect.transforms.base import ConfiguredTransform
+from hayase.core.decoding import decode_json
 
 
 class _Content(msgspec.Struct):
@@ -49,7 +50,7 @@ class OutboxMessage(ConfiguredTransform):
         if message.get("prefix") != self._prefix:
             return None
         try:
-            content = msgspec.json.decode(message.get("content") or b"", type=_Content)
+            content = decode_json(message.get("content") or b"", as_type=_Content)
         except msgspec.MsgspecError as error:
             raise DataError(
                 "INVALID_VALUE",

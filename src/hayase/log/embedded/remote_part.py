@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
+
 
 class CheckedRange(msgspec.Struct, frozen=True, array_like=True):
     """A range of a file's bytes and its CRC32C."""
@@ -58,7 +60,7 @@ def remote_row(part: RemotePart) -> bytes:
 
 def remote_part(base: int, raw: bytes) -> RemotePart:
     """The part that begins at an offset, from its row; raises msgspec.MsgspecError."""
-    row = msgspec.msgpack.decode(raw, type=_Row)
+    row = decode_msgpack(raw, as_type=_Row)
     return RemotePart(
         base, row.end, row.url, row.bytes, row.records, row.max_timestamp_ms, row.footer, row.groups
     )  # fmt: skip

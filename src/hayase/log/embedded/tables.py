@@ -35,6 +35,7 @@ from functools import lru_cache, partial
 import lmdb
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError, UnknownTopicError
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.blob import NO_HORIZON, Blob, BlobLocation, seal
@@ -437,7 +438,7 @@ def _topic_row(name: str, stored: bytes) -> _TopicRow | None:
     """A topic's row from what is stored, with its checksum; `None` if it is damaged."""
     raw = opened("topics", name.encode(), stored)
     try:
-        return msgspec.json.decode(raw or b"", type=_TopicRow)
+        return decode_json(raw or b"", as_type=_TopicRow)
     except (msgspec.MsgspecError, UnicodeError):
         return None
 
@@ -447,5 +448,5 @@ def _offset(raw: bytes) -> int:
 
 
 def _marker(raw: bytes) -> Marker:
-    row = msgspec.json.decode(raw, type=_MarkerRow)
+    row = decode_json(raw, as_type=_MarkerRow)
     return Marker(row.checkpoint_id, row.epoch, row.digest)

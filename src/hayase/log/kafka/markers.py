@@ -25,6 +25,7 @@ import confluent_kafka
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import LATEST, KafkaAdmin, own_partitions
@@ -318,7 +319,7 @@ def decode_marker(value: bytes) -> Marker:
         LogError: `MARKER_DAMAGED`.
     """
     try:
-        decoded = msgspec.json.decode(value, type=_Value)
+        decoded = decode_json(value, as_type=_Value)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LogError(
             "MARKER_DAMAGED",

@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 from confluent_kafka import KafkaException
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.assignments import Assignment, Assignments, Place
@@ -360,7 +361,7 @@ class SlotIds:
 def owner_in(markers: Mapping[str, Marker]) -> Owner | None:
     """The runtime that markers of *moved* name; `None` if none is among them."""
     moved = next((marker for marker in markers.values() if is_moved(marker)), None)
-    return None if moved is None else msgspec.json.decode(moved.digest, type=Owner)
+    return None if moved is None else decode_json(moved.digest, as_type=Owner)
 
 
 def own_id(application_id: str, bundle: str) -> str:

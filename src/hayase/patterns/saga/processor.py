@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import HayaseError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
@@ -108,7 +109,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
 
     def _answered(self, envelope: Envelope, value: bytes) -> None:
         try:
-            answer = msgspec.json.decode(value, type=Answer)
+            answer = decode_json(value, as_type=Answer)
         except msgspec.MsgspecError:
             self._counted["invalid"].record()
             return

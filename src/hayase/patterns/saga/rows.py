@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import SerializationError
 from hayase.serde import Serde
 
@@ -91,7 +92,7 @@ class SagaRowSerde(Serde[SagaRow]):
     def from_bytes(self, data: bytes) -> SagaRow:
         """See Serde."""
         try:
-            row = msgspec.json.decode(data, type=SagaRow)
+            row = decode_json(data, as_type=SagaRow)
         except msgspec.MsgspecError as error:
             raise SerializationError("MALFORMED_VALUE", f"{data[:200]!r} is no state of a saga: {error}") from error
         row.data = msgspec.Raw(bytes(row.data))

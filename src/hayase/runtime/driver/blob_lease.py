@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.state.lease_holder import Holder, is_gone, this_process
 from hayase.storage.blobs import BlobStore
@@ -210,4 +211,4 @@ def _last_beat(blobs: BlobStore) -> tuple[_Beat | None, Holder | None]:
         return None, None
     term, _, beat = names[-1].removeprefix(_FOLDER).partition("-")
     data = blobs.get(names[-1])
-    return _Beat(int(term), int(beat)), None if data is None else msgspec.json.decode(data, type=Holder)
+    return _Beat(int(term), int(beat)), None if data is None else decode_json(data, as_type=Holder)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from hayase.core.decoding import decode_json
 from hayase.core.metrics import ENTRIES, RECORDS_CONSUMED, Metrics
 from hayase.runtime.driver.query import SUMMARIES
 from hayase.runtime.wire.span_protocol import EpochReport
@@ -83,7 +82,7 @@ class Progress:
         """Add epochs of spans, which the planner reports (`DriverControl.reports`)."""
         with self._lock:
             for line in lines:
-                report = msgspec.json.decode(line, type=EpochReport)
+                report = decode_json(line, as_type=EpochReport)
                 durations = {"triggerExecution": round(report.total_ms), "latestOffset": round(report.planning_ms)}
                 self._add([BundleSummary.from_bytes(data) for data in report.summaries], durations)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.private_files import make_folder, open_file
 from hayase.core.secrets import Vault
 from hayase.runtime.driver.master import driver_addresses
@@ -71,7 +72,7 @@ class Run:
         """What the planner last said."""
         data = self.control.status()
         if data is not None:
-            self._status = msgspec.json.decode(data, type=PlannerStatus)
+            self._status = decode_json(data, as_type=PlannerStatus)
         if self._status is not None and not self._status.waiting and (waiting := self.control.waiting()):
             return msgspec.structs.replace(self._status, waiting=waiting)
         return self._status

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log, Marker
 from hayase.runtime.epochs.record_retention import Floor
@@ -155,7 +156,7 @@ def _noted(blobs: BlobStore) -> tuple[int, Claim | None]:
     if data is None:
         return 0, None
     try:
-        return term, msgspec.json.decode(data, type=Claim)
+        return term, decode_json(data, as_type=Claim)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(
             "CHECKPOINT_CORRUPT",

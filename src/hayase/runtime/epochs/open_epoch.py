@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.record_retention import superseded
@@ -82,7 +83,7 @@ def _amended(blobs: BlobStore, epoch: int) -> dict[str, str] | None:
     body = without_checksum(data)
     if body is None:
         raise record_corrupt(f"{names[-1]}, which goes with it, has a wrong checksum", epoch)
-    return msgspec.json.decode(body, type=dict[str, str])
+    return decode_json(body, as_type=dict[str, str])
 
 
 def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None:

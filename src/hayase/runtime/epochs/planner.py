@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
@@ -345,7 +346,7 @@ class EpochPlanner:
         """What the planner before counted, of this run; the first one counts what is recorded from now on."""
         said = self.control.status()
         if said is not None:
-            return msgspec.json.decode(said, type=PlannerStatus).lost
+            return decode_json(said, as_type=PlannerStatus).lost
         return LostOffsets(through=max(self._epochs.recorded(), default=-1))
 
     def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.runtime.epochs.pool_queues import SLOW_STEP_S, PoolQueues
 from hayase.runtime.epochs.slot_queue import PoolWorker, SlotQueue, Work
 from hayase.runtime.wire.endpoints import RunEndpoints
@@ -295,7 +296,7 @@ class SlotPool:
         with contextlib.suppress(EOFError, OSError), connection:
             if not self._listener.authenticates(connection):
                 return
-            join = msgspec.msgpack.decode(connection.recv_bytes(), type=Join | OfferSpares)
+            join = decode_msgpack(connection.recv_bytes(), as_type=Join | OfferSpares)
             if isinstance(join, OfferSpares):
                 self._serve_source(join, connection)
                 return
@@ -337,7 +338,7 @@ class SlotPool:
     def _result(self, worker: PoolWorker) -> TopologyResult:
         """A process's next result; raises EOFError, OSError: it has ended."""
         while True:
-            report: SlotReport = msgspec.msgpack.decode(worker.connection.recv_bytes(), type=SlotReport)
+            report: SlotReport = decode_msgpack(worker.connection.recv_bytes(), as_type=SlotReport)
             match report:
                 case TopologyResult():
                     return report

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.runtime.epochs.slot_layout import SlotLayout
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.span_protocol import (
@@ -208,7 +209,7 @@ class SpanServer:
         with contextlib.suppress(EOFError, OSError), connection, self._failing():
             if not self._listener.authenticates(connection):
                 return
-            join = msgspec.msgpack.decode(connection.recv_bytes(), type=JoinSpan)
+            join = decode_msgpack(connection.recv_bytes(), as_type=JoinSpan)
             span = self._admit(join, connection)
             if span is None:
                 connection.send_bytes(NO_SPAN)
@@ -216,9 +217,7 @@ class SpanServer:
             with self._noticing_loss(span, join.slot, connection):
                 while (level_run := self._next(span, join.slot, connection)) is not None:
                     connection.send_bytes(level_run.messages[join.slot])
-                    self._complete(
-                        level_run, join.slot, msgspec.msgpack.decode(connection.recv_bytes(), type=LevelResult)
-                    )
+                    self._complete(level_run, join.slot, decode_msgpack(connection.recv_bytes(), as_type=LevelResult))
                 connection.send_bytes(SPAN_ENDED)
 
     @contextlib.contextmanager

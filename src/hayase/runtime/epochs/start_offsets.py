@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
@@ -189,7 +190,7 @@ def _decoded(name: str, data: bytes) -> Position:
             f"{name} in the checkpoint, which says where a topic is begun, is damaged ({len(data)} bytes, wrong "
             "checksum). Restore the checkpoint from a copy, or start over with `hayase app reset`",
         )
-    return msgspec.json.decode(body, type=Position)
+    return decode_json(body, as_type=Position)
 
 
 def forget_positions(blobs: BlobStore, topic_ids: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, SourceRangeLostError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
@@ -134,7 +135,7 @@ class SparkRanges:
     def _read(self, name: str) -> SparkRange:
         data = self._blobs.get(name) or b""
         try:
-            return msgspec.json.decode(data, type=SparkRange)
+            return decode_json(data, as_type=SparkRange)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CheckpointError(
                 "SPARK_RANGE_CORRUPT",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.runtime.wire.slot_messages import TopologyResult
 from hayase.storage.blobs import BlobStore
 from hayase.storage.checksum import with_checksum, without_checksum
@@ -48,7 +49,7 @@ class RoundResults:
         if body is None:
             _LOG.warning("%s, results of a round, is damaged: what the slot has done is done again", name)
             return []
-        return msgspec.msgpack.decode(body, type=list[TopologyResult])
+        return decode_msgpack(body, as_type=list[TopologyResult])
 
     def _name(self, job: int, slot: int) -> str:
         return f"{self._folder}/{job}-{slot}"

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.core.errors import StateError
 from hayase.core.private_files import open_file
 from hayase.runtime.wire.round_results import ROUNDS_FOLDER
@@ -100,7 +101,7 @@ def _decoded(file: BinaryIO, name: str, size: int) -> Iterator[EdgeRow]:
         data = file.read(min(size, int.from_bytes(length, "little")))  # what is damaged may ask for any memory
         checksum = zlib.crc32(data, checksum)
         try:
-            yield msgspec.msgpack.decode(data, type=EdgeRow)
+            yield decode_msgpack(data, as_type=EdgeRow)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise _missing(name, f"is damaged or cut off ({error})") from error
     if file.read() != checksum.to_bytes(_CHECKSUM_BYTES, "little"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.runtime.wire.endpoints import RunEndpoints
 
 
@@ -50,4 +51,4 @@ SHARED = "shared"
 def shared_options(options: Mapping[str, str]) -> SharedOptions | None:
     """Those of a shared runtime; `None` if the options are an application's of its own."""
     given = options.get(SHARED)
-    return None if given is None else msgspec.json.decode(given, type=SharedOptions)
+    return None if given is None else decode_json(given, as_type=SharedOptions)

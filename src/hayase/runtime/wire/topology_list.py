@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.private_files import write_file
 from hayase.storage.disk_full import naming_full_disk
 
@@ -64,7 +65,7 @@ class TopologyList:
         except FileNotFoundError:
             return None
         self._read = written
-        return msgspec.json.decode(data, type=dict[str, ListedTopology])
+        return decode_json(data, as_type=dict[str, ListedTopology])
 
 
 class TopologyStarts:

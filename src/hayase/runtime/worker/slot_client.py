@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from hayase.core.decoding import decode_msgpack
 from hayase.core.errors import LogError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
@@ -128,7 +129,7 @@ class SlotWorker:
 
     def run_round(self, slot: int, work: Round) -> None:
         """Run the requests of a round, and publish their results."""
-        requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in work.requests]
+        requests = [decode_msgpack(each, as_type=PoolRequest) for each in work.requests]
         self._process.round_results(work.run).publish(work.job, slot, list(self.run(requests, in_round=True)))
 
     def run(
@@ -397,17 +398,17 @@ def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:
             def kept() -> int | None:
                 if not connection.poll():
                     return None
-                order = msgspec.msgpack.decode(connection.recv_bytes(), type=Order)
+                order = decode_msgpack(connection.recv_bytes(), as_type=Order)
                 return order.keep if isinstance(order, Withdraw) else None
 
             def begun(index: int | None) -> None:
                 connection.send_bytes(msgspec.msgpack.encode(Begun(index)))
 
             while (message := connection.recv_bytes()) != JOB_ENDED:
-                order = msgspec.msgpack.decode(message, type=Order)
+                order = decode_msgpack(message, as_type=Order)
                 if isinstance(order, Withdraw):  # all was completed when it came
                     continue
-                requests = [msgspec.msgpack.decode(each, type=PoolRequest) for each in order]
+                requests = [decode_msgpack(each, as_type=PoolRequest) for each in order]
                 for result in worker.run(requests, begun, kept):
                     connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError) as error:  # the planner is gone: completed work is in the checkpoints

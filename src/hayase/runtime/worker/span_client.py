@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from hayase.core.decoding import decode_msgpack
 from hayase.core.failpoints import reach
 from hayase.runtime.wire.row_files import read_rows, write_rows
 from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, ShuffleRow, to_batches
@@ -62,7 +63,7 @@ class SpanClient:
         """Run all requests; yields summaries that did not reach the planner."""
         try:
             while self._answer != SPAN_ENDED:
-                done = self._do(worker, msgspec.msgpack.decode(self._answer, type=LevelRequest))
+                done = self._do(worker, decode_msgpack(self._answer, as_type=LevelRequest))
                 if not self._report(done) and not self._connect():
                     yield from (ShuffleRow.summary(done.epoch, data) for data in done.summaries)
                     return

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import OfferSpares, StartSpare
 from hayase.runtime.wire.span_protocol import connect
@@ -132,7 +133,7 @@ class _Source:
         if not data:
             return False
         with contextlib.suppress(msgspec.MsgspecError, OSError, EOFError):  # longer than it may be; the pool is gone
-            offer = msgspec.msgpack.decode(data, type=PoolOffer)
+            offer = decode_msgpack(data, as_type=PoolOffer)
             if all(pool.offer.address != offer.address or pool.kill_at is not None for pool in self._pools):
                 connection = connect(offer.address)
                 connection.send_bytes(msgspec.msgpack.encode(OfferSpares(self._machine)))
@@ -143,7 +144,7 @@ class _Source:
 
     def _take_order(self, pool: _Pool) -> None:
         try:
-            order = msgspec.msgpack.decode(pool.connection.recv_bytes(), type=StartSpare)
+            order = decode_msgpack(pool.connection.recv_bytes(), as_type=StartSpare)
         except (EOFError, OSError):
             self._selector.unregister(pool.connection)
             pool.connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError
 from hayase.sql.functions.uses import FunctionUse
 
@@ -100,7 +101,7 @@ def decoded(data: bytes | None) -> Record:
         LogError: `COMMANDS_DAMAGED`: it is none.
     """
     try:
-        record: Record = msgspec.json.decode(data or b"", type=Record)
+        record: Record = decode_json(data or b"", as_type=Record)
     except msgspec.MsgspecError as error:
         raise damaged(f"a record of it is no command: {error}") from error
     if isinstance(record, Command) and record.version > VERSION:

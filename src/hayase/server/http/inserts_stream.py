@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hayase.core.decoding import decode_json
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, BODY_TOO_LARGE, RequestError
 from hayase.server.http.access import require_role
@@ -36,7 +37,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             require_role(request.scope, Role.WRITE)
             first = await anext(lines, b"")
             try:
-                target = msgspec.json.decode(first, type=_Target).target
+                target = decode_json(first, as_type=_Target).target
             except BAD_JSON as error:
                 raise RequestError(
                     BAD_REQUEST, "BAD_REQUEST", f'the first line is not {{"target": NAME}}: {error}'

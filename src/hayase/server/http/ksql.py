@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from hayase.core.decoding import decode_json
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.server.http.access import require_role, role_of
@@ -75,7 +76,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
 
 def _decoded(body: bytes, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode_json(body, as_type=kind)
     except BAD_JSON as error:
         raise RequestError(BAD_REQUEST, "BAD_REQUEST", f"the body is no such request: {error}") from error
 

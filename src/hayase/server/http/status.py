@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from hayase.core.decoding import decode_json
 from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, NOT_FOUND, RequestError
 from hayase.server.http.errors import error_response, json_response
@@ -33,7 +34,7 @@ def routes(context: ServerContext) -> list[BaseRoute]:
 
     async def close_query(request: Request) -> Response:
         try:
-            query_id = msgspec.json.decode(await request.body(), type=_Close).query_id
+            query_id = decode_json(await request.body(), as_type=_Close).query_id
         except BAD_JSON as error:
             return error_response(RequestError(BAD_REQUEST, "BAD_REQUEST", f"the body is no such request: {error}"))
         if not context.push_queries.close(query_id):

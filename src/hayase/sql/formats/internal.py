@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hayase.core.decoding import making_decoder
 from hayase.serde.bare import refuse, refuse_bytes
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.sql.formats.columns import Column
@@ -121,7 +122,8 @@ def _record_decoder(names: list[str], raw: Collection[str] = ()) -> tuple[Callab
         for name, attribute in zip(names, attributes, strict=True)
     ]
     twin = msgspec.defstruct("Row", fields, array_like=True, forbid_unknown_fields=True, gc=False)
-    return msgspec.msgpack.Decoder(twin).decode, attributes
+    with making_decoder():
+        return msgspec.msgpack.Decoder(twin).decode, attributes
 
 
 def _can_be_named(name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from hayase.core.decoding import making_decoder
 from hayase.sql.types import sql_types as sql
 from hayase.sql.types.java_numbers import fitted
 
@@ -56,8 +57,9 @@ class JsonTwin:
         self.fields = fields
         self.spelling = dict(spelling)
         twin = _twin(fields, self.spelling)
-        self.decode = msgspec.json.Decoder(twin | None).decode
-        self.decode_strictly = msgspec.json.Decoder(_twin(fields, self.spelling, strict=True)).decode
+        with making_decoder():
+            self.decode = msgspec.json.Decoder(twin | None).decode
+            self.decode_strictly = msgspec.json.Decoder(_twin(fields, self.spelling, strict=True)).decode
         self._strict_tries = _STRICT_TRIES
         self.empty = twin(*(None for _ in fields))
         self.attributes = [each.name for each in msgspec.structs.fields(twin)]

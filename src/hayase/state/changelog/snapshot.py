@@ -12,6 +12,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
+from hayase.core.decoding import decode_msgpack
 from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.private_files import open_file
@@ -104,7 +105,7 @@ class Snapshots:
         if _digest(body) != digest:
             raise self._corrupt(epoch, f"its manifest {self._name(epoch)} has a wrong checksum")
         try:
-            return msgspec.msgpack.decode(body, type=Manifest)
+            return decode_msgpack(body, as_type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # of another version
             raise self._corrupt(epoch, f"its manifest {self._name(epoch)} cannot be read ({error})") from error
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.decoding import decode_json
 from hayase.core.file_locks import lock_file, lock_within
 from hayase.core.private_files import open_file
 
@@ -56,7 +57,7 @@ def current_boot_id() -> str:
 def read(folder: Path) -> CrashMarker | None:
     """What the folder's BOOT file says; `None` if there is none or it is torn."""
     try:
-        return msgspec.json.decode((folder / BOOT_FILE).read_bytes(), type=CrashMarker)
+        return decode_json((folder / BOOT_FILE).read_bytes(), as_type=CrashMarker)
     except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
