@@ -115,6 +115,7 @@ class LocalRun:
 
         The first epochs read `read_back` records of internal topics, the others all that there are.
         """
+        self._topics, self._settings = topics, settings
         self._chunk = chunk
         self._read_back = read_back
         self._by_turns = by_turns
@@ -139,6 +140,22 @@ class LocalRun:
         self._offsets: dict[tuple[str, int], int] = {}
         self._epoch = 0
         self.result = Result()
+
+    def changed_to(self, topology: Topology) -> LocalRun:
+        """The application goes on with another program, whose stores, topics and sub-topologies are the same."""
+        after = LocalRun(topology, self._topics, **self._settings)
+        after._states, after._offsets, after._epoch = self._states, self._offsets, self._epoch
+        after._waiting, after.result = self._waiting, self.result
+        return after
+
+    def empty_store(self, name: str) -> None:
+        """As in a checkpoint of a release that had no such store."""
+        for task, state in self._states.items():
+            if name in self.programs[self.plan.bundle_of(task).subtopology].stores:
+                epoch = state.begin()
+                epoch.task(task).store(name).delete_range(None, None)
+                state.apply_changes(self._epoch, epoch.changes())
+                self._epoch += 1
 
     def run_epoch(self, records: Sequence[Given]) -> None:
         """One epoch that reads these, and what the epochs before wrote to internal topics."""

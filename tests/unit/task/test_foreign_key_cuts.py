@@ -39,6 +39,7 @@ from hayase import (
     Produced,
     PunctuationType,
     Serde,
+    Serdes,
     StreamsBuilder,
     Topology,
 )
@@ -246,12 +247,51 @@ class Again(FixedKeyProcessor[str, Any, Any]):
             self._context.forward(record.with_value({**record.value, "n": now_ms}))
 
 
-def test_a_punctuation_between_answers_keeps_no_result() -> None:
+def joined_and_punctuated(processor: type[FixedKeyProcessor[str, Any, Any]], *, is_left: bool = False) -> Topology:
     builder = StreamsBuilder()
     kept = Materialized.as_("rows").with_key_serde(TEXT).with_value_serde(JSON)
-    left = builder.stream("a", READ).process_values(Again).to_table(kept)
-    left.join(builder.table("b", READ), foreign_key, pair, None, KEPT).to_stream().to("inner", WRITE)
-    local = LocalRun(builder.build(), {"a": 1, "b": 1}, **OFF)
+    left = builder.stream("a", READ).process_values(processor).to_table(kept)
+    join = left.left_join if is_left else left.join
+    join(builder.table("b", READ), foreign_key, pair, None, KEPT).to_stream().to("inner", WRITE)
+    return builder.build()
+
+
+class ComesAndGoes(FixedKeyProcessor[str, Any, Any]):
+    """Forwards rows; makes a row `m` when stream time has come to a second, and deletes it after two."""
+
+    def init(self, context: FixedKeyProcessorContext[str, Any]) -> None:
+        self._context = context
+        self._m: FixedKeyRecord[str, Any] | None = None
+        context.schedule(timedelta(milliseconds=10), PunctuationType.STREAM_TIME, self._punctuate)
+
+    def process(self, record: FixedKeyRecord[str, Any]) -> None:
+        if record.key == "m" and record.value is not None:
+            self._m = record
+        self._context.forward(record)
+
+    def _punctuate(self, now_ms: int) -> None:
+        if self._m is not None and now_ms >= 1000:
+            self._context.forward(self._m.with_value({"g": "p", "n": 33} if now_ms < 2000 else None))
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_row_that_comes_and_goes_in_a_cache_keeps_no_result(is_left: bool) -> None:
+    topology = joined_and_punctuated(ComesAndGoes, is_left=is_left)
+    local = LocalRun(topology, {"a": 1, "b": 1}, processing_form="rows", read_back=[9, 9, 9, 0, 0])
+    row = Given("a", 0, b"m", b'{"g":"p","n":2}', 0, ())
+    for records in ([RIGHT._replace(timestamp_ms=0), row, row._replace(key=b"o")], [], []):
+        local.run_epoch(records)
+    local.run_epoch([RIGHT._replace(value=b'{"g":"r","n":7}', timestamp_ms=1000)])  # its answers move stream time
+    local.run_epoch([row._replace(value=None, timestamp_ms=5)])  # and this one's comes behind them
+    local.run_epoch([row._replace(key=b"o", value=b'{"g":"p","n":4}', timestamp_ms=2500)])  # they are read here
+
+    found = results(local.finish(), "inner")
+
+    assert found == {b"o": {"l": {"g": "p", "n": 4}, "r": {"g": "r", "n": 7}}}
+
+
+def test_a_punctuation_between_answers_keeps_no_result() -> None:
+    local = LocalRun(joined_and_punctuated(Again), {"a": 1, "b": 1}, **OFF)
     row = Given("a", 0, b"m", b'{"g":"p","n":2}', 0, ())
     for records in ([RIGHT._replace(timestamp_ms=0), row, row._replace(key=b"o")], [], []):
         local.run_epoch(records)
@@ -312,4 +352,75 @@ def test_keys_are_equal_if_their_bytes_are(changed: Changed) -> None:
 
     local.run_epoch([*gone, left_row(changed.first, 6), left_row(changed.second, 7)])
 
+    assert results(local.finish(), "inner") == {}
+
+
+def joined_by_other_bytes(extra: int, *, sorted_fields: bool = True) -> Topology:
+    """The left side is a view of a table whose serde writes fields in another order than the topic has them."""
+    builder = StreamsBuilder()
+    read = Consumed.with_(TEXT, Serdes.json(sort_fields=sorted_fields))
+    left = builder.table("a", read, Materialized.as_("rows")).map_values(lambda row: {**row, "extra": extra})
+    left.join(builder.table("b", READ), foreign_key, pair, None, KEPT).to_stream().to("inner", WRITE)
+    return builder.build()
+
+
+def test_a_row_is_joined_though_its_store_gives_its_fields_in_another_order() -> None:
+    local = LocalRun(joined_by_other_bytes(1), {"a": 1, "b": 1})
+    local.run_epoch([RIGHT._replace(timestamp_ms=0), Given("a", 0, b"m", b'{"n":2,"g":"p"}', 0, ())])
+
+    assert set(results(local.finish(), "inner")) == {b"m"}
+
+
+@dataclass
+class Tagged:
+    g: str
+    tags: set[str]
+
+
+def test_a_row_is_joined_though_its_set_is_read_in_another_order() -> None:
+    builder = StreamsBuilder()
+    read = Consumed.with_(TEXT, Serdes.json(Tagged))
+    kept = Materialized.as_("kept").with_value_serde(JSON)
+    left = builder.table("a", read)
+    left.join(builder.table("b", READ), lambda row: "k", lambda row, right: right["n"], None, kept)
+    local = LocalRun(builder.build(), {"a": 1, "b": 1})
+    tags = [[f"{letter}{number}{other}" for letter in "abcdefgh"] for number in range(9) for other in range(9)]
+    rows = [
+        Given("a", 0, b"%d" % number, json.dumps({"g": "p", "tags": each}).encode(), 0, ())
+        for number, each in enumerate(tags)
+    ]
+    local.run_epoch([RIGHT._replace(timestamp_ms=0), *rows])
+
+    assert len(local.finish().stores[("0_0", "kept")]) == len(rows)
+
+
+@pytest.mark.parametrize("form", ["rows", "auto"])
+def test_rows_follow_their_right_rows_when_a_function_in_front_of_the_join_has_changed(form: str) -> None:
+    before = LocalRun(joined_by_other_bytes(1), {"a": 1, "b": 1}, processing_form=form)
+    before.run_epoch([RIGHT._replace(timestamp_ms=0), Given("a", 0, b"m", b'{"n":2,"g":"p"}', 0, ())])
+    before.finish()
+    after = before.changed_to(joined_by_other_bytes(2))
+    after.run_epoch([RIGHT._replace(value=b'{"g":"r","n":8}', timestamp_ms=1)])
+    changed = results(after.finish(), "inner")
+    after.run_epoch([RIGHT._replace(value=None, timestamp_ms=2)])
+
+    assert changed == {b"m": {"l": {"g": "p", "n": 2, "extra": 2}, "r": {"g": "r", "n": 8}}}
+    assert results(after.finish(), "inner") == {}
+
+
+@pytest.mark.parametrize("form", ["rows", "auto"])
+def test_rows_of_a_checkpoint_without_what_was_asked_are_joined_and_their_results_go(form: str) -> None:
+    topology = joined_with_itself()
+    (store,) = (name for name, spec in topology.stores.items() if spec.internal)
+    local = LocalRun(topology, {"a": 1}, processing_form=form, **OFF)
+    local.run_epoch(FILLED)
+    local.finish()
+    local.empty_store(store)
+    local.run_epoch([in_one_table(b"k", OTHER_NONE)])
+    changed = results(local.finish(), "inner")
+    local.empty_store(store)
+
+    local.run_epoch([in_one_table(b"k", None), in_one_table(b"m", SAME | {"n": 8})])
+
+    assert changed == {b"m": {"l": SAME, "r": OTHER_NONE}}
     assert results(local.finish(), "inner") == {}

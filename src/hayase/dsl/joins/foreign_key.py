@@ -41,7 +41,7 @@ _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
 _RESPONSE = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-"
 _OUTPUT = "KTABLE-FK-JOIN-OUTPUT-"
-_JOINED_KEYS = "KTABLE-FK-JOIN-JOINED-KEYS-STATE-STORE-"
+_ASKED_ROWS = "KTABLE-FK-JOIN-ASKED-ROWS-STATE-STORE-"
 _SINK, _SOURCE = "KTABLE-SINK-", "KTABLE-SOURCE-"
 
 
@@ -63,7 +63,7 @@ class _Names:
     resolve: str
     output: str
     output_store: str
-    joined_keys: str
+    asked_rows: str
 
     @classmethod
     def of(cls, state: TableState, name: str | None, store: str | None) -> _Names:
@@ -89,7 +89,7 @@ class _Names:
             store or names.next(f"{_OUTPUT}STATE-STORE-"),
         )
         # Kafka Streams has no such store: its name takes no number.
-        return cls(*made, f"{name}-joined-keys" if name else f"{_JOINED_KEYS}{made[1][-10:]}")
+        return cls(*made, f"{name}-asked-rows" if name else f"{_ASKED_ROWS}{made[1][-10:]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,10 @@ def foreign_key_join(
     # the epoch is never passed on, so nothing would say that the answer is gone.
     right.view.uncache()
 
-    joined_keys = None if is_left else names.joined_keys
-    own = () if joined_keys is None else (joined_keys,)
-    if joined_keys is not None:
-        graph.store(StoreSpec(joined_keys, "key_value", left_key, Serdes.bytes(), caching=False, internal=True))
-    subscribe = ForeignKeySubscribe(extract, joined_keys, InternalSerdes(names.subscriptions, foreign_key, digested))
-    graph.processor(names.subscribe, (left.node,), subscribe, own)
+    graph.store(StoreSpec(names.asked_rows, "key_value", left_key, Serdes.bytes(), caching=False, internal=True))
+    serdes = InternalSerdes(names.subscriptions, foreign_key, digested)
+    subscribe = ForeignKeySubscribe(extract, is_left, serdes, names.asked_rows)
+    graph.processor(names.subscribe, (left.node,), subscribe, (names.asked_rows,))
     subscription = SubscriptionSerde(left_key)
     source = graph.table_repartition(
         names.subscribe,
@@ -170,8 +168,8 @@ def foreign_key_join(
         _ToAsker() if joined.partitioner is None else _KeyPartitioner(joined.partitioner),
     )
     serdes = InternalSerdes(names.subscriptions, left_key, digested)
-    resolve = ForeignKeyResolve(left.node, joined_keys, function, serdes, schema)
-    graph.processor(names.resolve, (answers,), resolve, (*left.view.stores_to_read(), *own))
+    resolve = ForeignKeyResolve(left.node, is_left, function, serdes, schema, names.asked_rows)
+    graph.processor(names.resolve, (answers,), resolve, (*left.view.stores_to_read(), names.asked_rows))
 
     key = Known(materialized.key_serde) if materialized.key_serde else left.key
     value = Known(materialized.value_serde) if materialized.value_serde else Known(None, schema)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.kernel.foreign_key.joined_keys import JoinedKeys
+from hayase.kernel.foreign_key.asked_rows import Asked, AskedRows
 from hayase.kernel.foreign_key.left_rows import digest_of
 from hayase.kernel.frame.callables import call_each, with_keys
 from hayase.kernel.frame.exact_keys import equal_keys, is_exact
@@ -62,8 +62,8 @@ def _digesting(codec: ColumnCodec | None, value: Schema) -> ColumnCodec | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ColumnJoinedKeys:
-    """The joined keys in column form.
+class _ColumnAskedRows:
+    """What was asked last, in column form.
 
     Attributes:
         store: name of the store.
@@ -74,18 +74,46 @@ class _ColumnJoinedKeys:
     codec: ColumnCodec
 
     @classmethod
-    def of(cls, store: str | None, ctx: CompileContext) -> _ColumnJoinedKeys | None:
-        """Those of an inner join whose key serde has a column form."""
-        codec = None if store is None else ctx.stores[store].key_serde.columns
-        return None if store is None or codec is None else cls(store, codec)
+    def of(cls, store: str, ctx: CompileContext) -> _ColumnAskedRows | None:
+        """`None` if the serde of left keys has no column form."""
+        codec = ctx.stores[store].key_serde.columns
+        return None if codec is None else cls(store, codec)
 
-    def among(self, keys: pl.Series, ctx: ColumnContext) -> np.ndarray:
-        """Which of the keys are joined."""
-        return JoinedKeys(ctx.byte_store(self.store)).among(key_bytes(keys, self.codec))
+    def ask(self, keys: pl.Series, digests: pl.Series, were_there: pl.Series, ctx: ColumnContext) -> np.ndarray:
+        """Keep the digests of updates; which of their rows had a result before the first update of the key."""
+        rows, encoded = AskedRows(ctx.byte_store(self.store)), key_bytes(keys, self.codec)
+        had_result: dict[bytes, bool] = {}
+        for key, asked, was_there in zip(encoded, rows.get_many(encoded), were_there.to_list(), strict=True):
+            had_result.setdefault(key, was_there if asked is None else asked.has_result)
+        found = [had_result[key] for key in encoded]
+        rows.put_many(encoded, list(map(Asked, digests.to_list(), found)))
+        return np.array(found, np.bool_)
 
-    def set(self, keys: pl.Series, joined: pl.Series, ctx: ColumnContext) -> None:
-        """What the answers of keys say."""
-        JoinedKeys(ctx.byte_store(self.store)).set_many(key_bytes(keys, self.codec), joined.to_list())
+    def take(
+        self, frame: pl.DataFrame, rows: pl.DataFrame, digested: ColumnCodec, ctx: ColumnContext, *, is_left: bool
+    ) -> tuple[pl.Series, pl.Series]:
+        """Which answers count, and which give no result; what they say is kept.
+
+        Args:
+            frame: the answers.
+            rows: the left row of each.
+            digested: column form of the serde of left values, for rows of a checkpoint that is older than the store.
+            ctx: has the store.
+            is_left: whether a left row without a right row has a result.
+        """
+        kept, keys = AskedRows(ctx.byte_store(self.store)), key_bytes(frame[KEY], self.codec)
+        asked = kept.get_many(keys)
+        last = pl.Series(DIGEST, [None if each is None else each.digest for each in asked], dtype=pl.Binary)
+        unknown = pl.Series([each is None for each in asked], dtype=pl.Boolean)
+        if unknown.any():
+            last = last.zip_with(~unknown, _digests(digested, rows))
+        left_gone = rows[NULL] | last.is_null()
+        nothing = frame[GONE] & left_gone if is_left else frame[GONE]
+        counts = frame[DIGEST].eq_missing(last) & (frame[GONE] | ~left_gone)
+        now = list(map(Asked, last.to_list(), (~nothing).to_list()))
+        changed = [at for at, counted in enumerate(counts.to_list()) if counted]
+        kept.put_many([keys[at] for at in changed], [now[at] for at in changed])
+        return counts, nothing
 
 
 class ForeignKeySubscribeColumns(ColumnNode):
@@ -95,7 +123,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         edge: of the left table.
         digested: column form of the serde of left values.
         foreign: schema of foreign keys.
-        joined: of an inner join.
+        asked: what was asked last.
     """
 
     def __init__(
@@ -106,7 +134,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         operator: ForeignKeySubscribe,
         digested: ColumnCodec,
         foreign: Schema,
-        joined: _ColumnJoinedKeys | None,
+        asked: _ColumnAskedRows,
     ) -> None:
         super().__init__(name, output)
         self._edge = edge
@@ -114,7 +142,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         self._operator = operator
         self._digested = digested
         self._foreign = foreign
-        self._joined = joined
+        self._asked = asked
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """Up to two subscriptions of each update: what the old row asked for is taken back, the new one asks."""
@@ -122,7 +150,9 @@ class ForeignKeySubscribeColumns(ColumnNode):
         asks, asked = new[KEY].is_not_null().to_numpy(), old[KEY].is_not_null().to_numpy()
         same = asks & asked & equal_keys(new[KEY], old[KEY])
         there = ~(frame[NULL] & frame[OLD_NULL]).to_numpy()
-        if self._joined is None:
+        digests = _digests(self._digested, frame)
+        has_result = self._asked.ask(frame[KEY], digests, ~frame[OLD_NULL], ctx)
+        if self._operator.left:
             first = np.where(asked & ~same, int(Instruction.UNSUBSCRIBE), -1)
             second = np.where(there, int(Instruction.ANSWER_ALWAYS), -1)
         else:
@@ -131,12 +161,9 @@ class ForeignKeySubscribeColumns(ColumnNode):
             last = np.where(asks, int(Instruction.UNSUBSCRIBE), int(Instruction.UNSUBSCRIBE_AND_ANSWER))
             first = np.where(asked & ~same, last, -1)
             always = asked & ~same
-            unsure = np.flatnonzero(there & ~always)
-            joined = np.zeros(frame.height, np.bool_)
-            joined[unsure] = self._joined.among(frame[KEY].gather(unsure), ctx)
-            again = np.where(always | joined, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
-            second = np.where(asks | joined, again, -1)
-        return self._sent(frame, new[KEY], old[KEY], (first, second), ctx)
+            again = np.where(always | has_result, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
+            second = np.where(asks | (has_result & there & ~asked), again, -1)
+        return self._sent(frame, digests, new[KEY], old[KEY], (first, second), ctx)
 
     def _extracted(self, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         """The foreign keys of rows, by number."""
@@ -153,6 +180,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
     def _sent(
         self,
         frame: pl.DataFrame,
+        digests: pl.Series,
         new: pl.Series,
         old: pl.Series,
         instructions: tuple[np.ndarray, np.ndarray],
@@ -163,7 +191,7 @@ class ForeignKeySubscribeColumns(ColumnNode):
         row, second = positions // 2, positions % 2
         fields = [
             pl.Series(INSTRUCTION, every[positions], pl.Int8),
-            _digests(self._digested, frame).gather(row),
+            digests.gather(row),
             pl.Series(PARTITION, np.full(len(positions), ctx.partition), pl.Int32),
             frame[KEY].gather(row).alias(PRIMARY_KEY),
         ]
@@ -192,11 +220,11 @@ def foreign_key_subscribe_columns(
             return None
     elif not (has_python_records(edge) and has_python_values(foreign.schema)):
         return None
-    joined = _ColumnJoinedKeys.of(operator.joined_keys, ctx)
-    if joined is None and not operator.left:
+    asked = _ColumnAskedRows.of(operator.asked_rows, ctx)
+    if asked is None:
         return None
     output = EdgeSchema(foreign.schema, subscription_schema(edge.key))
-    return ForeignKeySubscribeColumns(node.name, edge, output, operator, digested, foreign.schema, joined)
+    return ForeignKeySubscribeColumns(node.name, edge, output, operator, digested, foreign.schema, asked)
 
 
 class ForeignKeyResolveColumns(ColumnNode):
@@ -206,7 +234,8 @@ class ForeignKeyResolveColumns(ColumnNode):
         reader: reads the left table.
         joined: makes the results.
         digested: column form of the serde of left values.
-        joined_keys: of an inner join.
+        asked: what was asked last.
+        is_left: whether a left row without a right row has a result.
     """
 
     def __init__(
@@ -216,10 +245,13 @@ class ForeignKeyResolveColumns(ColumnNode):
         reader: TableReader,
         joined: JoinedTables,
         digested: ColumnCodec,
-        joined_keys: _ColumnJoinedKeys | None,
+        asked: _ColumnAskedRows,
+        *,
+        is_left: bool,
     ) -> None:
         super().__init__(name, output)
-        self._joined_keys = joined_keys
+        self._asked = asked
+        self._is_left = is_left
         self._reader = reader
         self._joined = joined
         self._digested = digested
@@ -227,17 +259,14 @@ class ForeignKeyResolveColumns(ColumnNode):
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """Updates for the table of results; answers out of date are dropped and counted."""
         frame, rows = self._reader.read(inputs[0], ctx)
-        current = frame[DIGEST].eq_missing(_digests(self._digested, rows))
-        if not current.all():
-            ctx.metrics.add(DROPPED_RECORDS, self.name, int((~current).sum()))
-            frame, rows = frame.filter(current), rows.filter(current)
-        nothing = frame[GONE] & rows[NULL] if self._joined_keys is None else frame[GONE]
+        counts, nothing = self._asked.take(frame, rows, self._digested, ctx, is_left=self._is_left)
+        if not counts.all():
+            ctx.metrics.add(DROPPED_RECORDS, self.name, int((~counts).sum()))
+            frame, rows, nothing = frame.filter(counts), rows.filter(counts), nothing.filter(counts)
         right = frame.select(
             *(pl.col(RIGHT + name).alias(name) for name in self._joined.right.names), pl.col(GONE).alias(NULL)
         )
         joined, done = self._joined.join(frame, rows, right, ctx, ~nothing)
-        if self._joined_keys is not None:
-            self._joined_keys.set(frame[KEY], ~frame[GONE], ctx)
         kept = frame.select(carried(frame))
         return (kept if done is None else kept.filter(done)).with_columns(joined.get_columns())
 
@@ -258,8 +287,8 @@ def foreign_key_resolve_columns(
     joiner = TableJoiner(operator.joiner, "outer", operator.schema)
     joined = JoinedTables.compile(node.name, joiner, table, EdgeSchema(edge.key, edge.value.right))
     reader = table_reader(node.name, node.parents[0], operator.table, ctx)
-    joined_keys = _ColumnJoinedKeys.of(operator.joined_keys, ctx)
-    if joined is None or reader is None or (joined_keys is None and not operator.left):
+    asked = _ColumnAskedRows.of(operator.asked_rows, ctx)
+    if joined is None or reader is None or asked is None:
         return None
     output = EdgeSchema(edge.key, joined.schema)
-    return ForeignKeyResolveColumns(node.name, output, reader, joined, digested, joined_keys)
+    return ForeignKeyResolveColumns(node.name, output, reader, joined, digested, asked, is_left=operator.left)

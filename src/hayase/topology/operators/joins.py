@@ -62,19 +62,15 @@ class TableJoinMerge(Operator):
 class ForeignKeySubscribe(Operator):
     """Left side of a foreign-key join: each row asks for the right row that `extractor(key, value)` names (KIP-213).
 
-    `joined_keys`: of an inner join the store of the keys that are joined; `None` of a left join, in which a row without
-    a right row, or without a foreign key, has a result, too. An inner join counts rows without a foreign key as
-    dropped. `serdes` are of foreign keys and of left values, whose digest travels along.
+    `left`: a row without a right row, or without a foreign key, has a result, too. An inner join counts rows
+    without a foreign key as dropped. `serdes` are of foreign keys and of left values, whose digest travels along.
+    `asked_rows`: the store of what was asked last for each key.
     """
 
     extractor: KeyValueMapper | pl.Expr
-    joined_keys: str | None
+    left: bool
     serdes: InternalSerdes
-
-    @property
-    def left(self) -> bool:
-        """Whether it is a left join."""
-        return self.joined_keys is None
+    asked_rows: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +98,16 @@ class ForeignKeyFanOut(Operator):
 class ForeignKeyResolve(Operator):
     """Left side: join the row of the left `table` with an answer, if the row is still the one that asked.
 
-    Others are dropped and counted. `joined_keys` is that of ForeignKeySubscribe; `serdes` are of primary keys and left
-    values.
+    Others are dropped and counted. `serdes` are of primary keys and left values; `asked_rows` is the store of
+    ForeignKeySubscribe.
     """
 
     table: str
-    joined_keys: str | None
+    left: bool
     joiner: ValueJoiner | pl.Expr | Fields
     serdes: InternalSerdes
-    schema: Schema | None = None
-
-    @property
-    def left(self) -> bool:
-        """Whether it is a left join."""
-        return self.joined_keys is None
+    schema: Schema | None
+    asked_rows: str
 
 
 @dataclass(frozen=True, slots=True)
