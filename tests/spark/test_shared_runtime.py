@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -16,11 +17,14 @@ from tests.spark.place import Place, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
 from hayase import Consumed, Grouped, Serdes, State, StreamsBuilder, StreamsRuntime, Topology, count
+from hayase.app.checkpoint import checkpoint_id_of
 from hayase.app.reset import is_in_log
 from hayase.app.runtime_requests import RuntimeRequest, running_runtime, runtime_status
 from hayase.core.errors import HayaseError, TopologyError
+from hayase.core.records import TopicPartition
 from hayase.log.kafka.slot_ids import SlotIds
 from hayase.runtime.worker import outgoing_rows
+from hayase.storage.open import open_blobs
 
 OF_TOPOLOGIES = {"commit.interval.ms": 0}
 
@@ -112,6 +116,54 @@ def test_topologies_of_a_runtime_on_kafka(kafka_place: Place) -> None:
         assert {each: owner_of(place, each) for each in ("totals", "rests")} == dict.fromkeys(
             ("totals", "rests"), place.application_id
         )
+
+
+@pytest.mark.kafka
+def test_on_kafka_what_is_at_least_once_is_in_no_transaction_beside_what_is_exactly_once(kafka_place: Place) -> None:
+    place = kafka_place
+    topics(place, "in", "exact", "loose")
+    prefix = place.prefix
+    with running(place, exact=totals(f"{prefix}in", f"{prefix}exact")) as runtime:
+        loose = {**OF_TOPOLOGIES, "processing.guarantee": "at_least_once"}
+        runtime.add_topology("loose", totals(f"{prefix}in", f"{prefix}loose"), loose)
+        for last in (20, 40):
+            place.put("in", amounts(last - 20, last))
+            until(partial(have_totals, place, ("exact", "loose"), last), seconds=180)  # a new broker takes its time
+        assert owner_of(place, "exact") == place.application_id and owner_of(place, "loose") is None
+    rows, ends = {}, {}
+    for name in ("exact", "loose"):
+        ends[name] = sum(place.log.end_offsets([TopicPartition(prefix + name, number) for number in range(2)]).values())
+        rows[name] = len(place.rows(name))
+    assert ends["loose"] == rows["loose"], "each offset is a record's"
+    assert ends["exact"] > rows["exact"], "each commit of a transaction takes an offset of its partitions, too"
+
+
+def have_totals(place: Place, sinks: Collection[str], last: int) -> bool:
+    return all(place.last(sink) == expected(last) for sink in sinks)
+
+
+@pytest.mark.kafka
+def test_on_kafka_a_topology_that_is_removed_with_its_state_leaves_neither_markers_nor_offsets_and_begins_anew(
+    kafka_place: Place,
+) -> None:
+    place = kafka_place
+    topics(place, "in", "out", "rests")
+    place.put("in", amounts(0, 30))
+    prefix = place.prefix
+    with running(
+        place, totals=totals(f"{prefix}in", f"{prefix}out"), rests=rests(f"{prefix}in", f"{prefix}rests")
+    ) as runtime:
+        wait(lambda: place.last("out") == expected(30) and place.last("rests") == expected_rests(30), runtime)
+        config, before = runtime.topology("totals").config, len(place.rows("out"))
+        blobs = open_blobs(config.checkpoint_dir, fsync=False)
+        identity = checkpoint_id_of(blobs)
+        runtime.remove_topology("totals", delete_state=True)
+        assert not is_in_log(config, place.log)
+        runtime.add_topology("totals", totals(f"{prefix}in", f"{prefix}out"), OF_TOPOLOGIES)
+        wait(lambda: len(place.rows("out")) > before and place.last("out") == expected(30), runtime)
+        assert checkpoint_id_of(blobs) != identity
+        place.put("in", amounts(30, 40))
+        wait(lambda: place.last("out") == expected(40) and place.last("rests") == expected_rests(40), runtime)
 
 
 def owner_of(place: Place, name: str) -> str | None:
@@ -281,6 +333,31 @@ def test_a_topology_far_behind_goes_on_in_processes_of_its_own_beside_others_als
         wait(lambda: place.last("out") == expected(20), runtime)
         wait(lambda: place.last("rests") == expected_rests(count_of), runtime)
         assert runtime.topology("behind").state is State.RUNNING
+
+
+def test_the_query_and_its_planner_stay_while_topologies_come_go_and_change(place: Place) -> None:
+    topics(place, "in", "out", "rests", "late")
+    with running(place, totals=totals()) as runtime:
+        place.put("in", amounts(0, 20))
+        wait(lambda: place.last("out") == expected(20), runtime)
+        before = _planners()
+        runtime.add_topology("rests", rests("in", "rests"), OF_TOPOLOGIES)
+        runtime.add_topology("late", rests("in", "late"), OF_TOPOLOGIES)
+        runtime.pause("totals")
+        wait(lambda: place.last("late") == expected_rests(20), runtime)
+        runtime.remove_topology("late")
+        runtime.replace_topology("rests", rests("in", "rests"))
+        runtime.restart("rests")
+        runtime.resume("totals")
+        place.put("in", amounts(20, 40))
+        wait(lambda: place.last("out") == expected(40) and place.last("rests") == expected_rests(40), runtime)
+        assert len(before) == 1 and _planners() == before
+
+
+def _planners() -> set[int]:
+    """The processes in which Spark has sources planned."""
+    children = psutil.Process().children(recursive=True)
+    return {each.pid for each in children if "python_streaming_source_runner" in _line(each)}
 
 
 def _spares() -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.spark.place import Place, error_of, until
 from tests.spark.test_shared_runtime import running, runtime_of, topics, wait
 from tests.spark.topologies import amounts, expected, totals
@@ -9,9 +10,9 @@ from tests.spark.topologies import amounts, expected, totals
 from hayase import State
 
 
-def test_a_runtime_and_an_application_of_the_same_id_exclude_each_other(place: Place) -> None:
+def exclude_each_other(place: Place) -> None:
     topics(place, "in", "out")
-    topology = totals()
+    topology = totals(f"{place.prefix}in", f"{place.prefix}out")
     with running(place, totals=topology) as runtime:
         place.put("in", amounts(0, 10))
         wait(lambda: place.last("out") == expected(10), runtime)
@@ -36,3 +37,13 @@ def test_a_runtime_and_an_application_of_the_same_id_exclude_each_other(place: P
             again.restart("totals")
             place.put("in", amounts(30, 40))
             wait(lambda: place.last("out") == expected(40), again)
+
+
+def test_a_runtime_and_an_application_of_the_same_id_exclude_each_other(place: Place) -> None:
+    exclude_each_other(place)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_runtime_and_an_application_of_the_same_id_exclude_each_other_on_kafka(kafka_place: Place) -> None:
+    exclude_each_other(kafka_place)

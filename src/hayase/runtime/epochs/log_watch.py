@@ -32,7 +32,7 @@ TOPICS_POLL_S = 5.0
 """So often it looks whether topics have grown, or are gone."""
 _BUSY_TOPICS_POLL_S = 0.75
 """So often while anything moves, so that what it knows is never too old then."""
-REST_POLL_S = 0.5
+REST_POLL_S = 0.25
 """So often the log is looked at while no topology would do anything about what moves."""
 _AHEAD_S = 0.003
 """So long before a topology begins an epoch, what it plans with is asked for."""
