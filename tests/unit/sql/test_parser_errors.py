@@ -38,7 +38,7 @@ def test_a_missing_parenthesis_is_named() -> None:
 
 def test_a_reserved_word_is_named_with_the_way_out() -> None:
     text = message("SELECT a AS select FROM s;")
-    assert text.startswith("line 1:13: Syntax error at or near 'select' at line 1:13\nStatement: ")
+    assert text.startswith("line 1:13: Syntax Error\nSyntax error at or near 'select' at line 1:13\nStatement: ")
     assert "`select`" in text
 
 

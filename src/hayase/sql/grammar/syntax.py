@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import sys
 from collections.abc import Collection, Sequence
 from functools import cache
+from importlib import metadata
 from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
 from typing import Literal, get_args
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.parsers.lalr_analysis import Shift
 from lark.parsers.lalr_parser_state import ParserState
 
+from hayase.core.cache import cache_root, cached_folder
+from hayase.core.errors import HayaseError
+from hayase.core.private_files import write_file
 from hayase.sql.ast.words import NON_RESERVED
 from hayase.sql.grammar.syntax_errors import syntax_error
 
 Start = Literal["only_statement", "only_test_statement", "only_expression", "only_type"]
 
+_TABLES = "tables"
+_NO_CACHE = (OSError, RuntimeError, HayaseError)
+"""It cannot be written, there is no home folder, or it is another user's."""
+_DAMAGED = (pickle.UnpicklingError, EOFError, ValueError, KeyError, AttributeError)
 _NAMES_TOO = (NON_RESERVED - {"STRING"}) | {"STRING_WORD"}
 _BEGINS_STATEMENT = {"ALTER", "ASSERT", "DEFINE", "EXPLAIN", "SET", "SHOW", "UNDEFINE"}
 _KEYWORD_BEFORE: dict[str, Collection[str]] = {
@@ -33,7 +46,19 @@ _KEYWORD_BEFORE: dict[str, Collection[str]] = {
 
 @cache
 def _grammar() -> Lark:
+    """The parser. Its tables, which take a quarter of a second to make, are kept in the cache folder."""
     text = files("hayase.sql.grammar").joinpath("sql.lark").read_text("utf-8")
+    made_with = "\n".join((text, metadata.version("lark"), sys.version))
+    folder = cache_root() / f"sql-grammar-{hashlib.blake2b(made_with.encode(), digest_size=8).hexdigest()}"
+    try:
+        kept = cached_folder(folder, lambda made: _write_tables(made, _made(text)))
+        with (kept / _TABLES).open("rb") as tables:
+            return Lark.load(tables)
+    except (*_NO_CACHE, *_DAMAGED):
+        return _made(text)
+
+
+def _made(text: str) -> Lark:
     return Lark(
         text,
         parser="lalr",
@@ -42,6 +67,12 @@ def _grammar() -> Lark:
         propagate_positions=True,
         maybe_placeholders=False,
     )
+
+
+def _write_tables(folder: Path, grammar: Lark) -> None:
+    tables = BytesIO()
+    grammar.save(tables)
+    write_file(folder / _TABLES, tables.getvalue())
 
 
 def parse_tree(tokens: Sequence[Token], start: Start, text: str, end: Token | None) -> Tree[Token]:

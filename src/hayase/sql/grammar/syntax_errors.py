@@ -52,7 +52,8 @@ def _detail(parser: InteractiveParser, tokens: Sequence[Token], index: int) -> t
     expected = _shown(_closing(parser, accepted))
     if str(token).upper() in RESERVED and "$END" not in accepted:
         hint = f"{found} is a reserved word; as a name, write `{found}`" if "IDENTIFIER" in accepted else expected
-        return f"Syntax error at or near '{found}' at line {token.line}:{token.column}", hint
+        # Clients look for either wording, so ksqlDB says it twice.
+        return f"{_ERROR}Syntax error at or near '{found}' at line {token.line}:{token.column}", hint
     if "$END" not in accepted:
         return f"{_ERROR}{expected}", ""
     if _is_order_by(tokens, index):
