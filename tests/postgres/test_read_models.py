@@ -169,6 +169,10 @@ def test_a_server_that_is_away_is_waited_for(events: Events, tmp_path: Path) -> 
         assert verify(model, events.settings).different == 0
 
 
+MANY = [pytest.mark.slow, pytest.mark.timeout(1_800)]
+"""Each kill is a process that starts, which takes long where other tests run."""
+
+
 class Filler:
     """A process that fills a model, and is killed; another goes on."""
 
@@ -225,7 +229,7 @@ def url(postgres_server: PostgresServer, database: str) -> str:
     return f"postgresql://{USER}:{PASSWORD}@{postgres_server.host}:{postgres_server.port}/{database}"
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=MANY)])
 def test_rows_are_a_fold_of_the_events_after_kills_at_any_moment(
     kills: int, events: Events, url: str, tmp_path: Path
 ) -> None:
@@ -237,7 +241,7 @@ def test_rows_are_a_fold_of_the_events_after_kills_at_any_moment(
 
 
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
-@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=MANY)])
 def test_rows_are_a_fold_of_the_events_after_a_kill_at_every_step(
     rounds: int, kind: str, events: Events, url: str, tmp_path: Path
 ) -> None:
