@@ -39,6 +39,9 @@ def expect_end() -> None:
     threading.excepthook = _without_traces
     for name in _SPEAKERS:
         logging.getLogger(name).addFilter(_nothing)
+    server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:  # it prints that the connection of the JVM has ended
+        server.handle_error = _nothing
 
 
 def expect_no_end() -> None:
@@ -60,7 +63,7 @@ def _without_traces(failed: threading.ExceptHookArgs) -> None:
         _shown_before[0](failed)
 
 
-def _nothing(_: logging.LogRecord) -> bool:
+def _nothing(*_: object) -> bool:
     return False
 
 
