@@ -155,6 +155,8 @@ def test_once_a_stop_is_asked_for_nothing_is_printed_of_a_jvm_that_the_signal_ha
         fail(ConnectionRefusedError("no JVM"))
         said.error("no JVM")
         server.handle_error(socket.socket(), "no JVM")
+        root = logging.makeLogRecord({"name": "root", "msg": "no JVM", "pathname": "/lib/py4j/java_gateway.py"})
+        logging.getLogger().handle(root)
         assert capsys.readouterr().err == ""
         jvm.expect_no_end()
         assert threading.excepthook is not hook
