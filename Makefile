@@ -9,6 +9,8 @@ SPARK := spark
 SERVERS := (kafka or s3 or postgres or crash) and not spark
 NEITHER := not (spark or kafka or s3 or postgres or crash)
 ALL_CORES := -n logical --dist worksteal
+# Folders of which every test needs a server or a JVM: to collect them takes each worker seconds.
+NOT_COLLECTED := $(addprefix --ignore=tests/,spark kafka crash postgres)
 # Python's caches of compiled files halve the time that starting a process or collecting tests takes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -28,7 +30,7 @@ demo: $(STAMP)  ## run the e-commerce job on the embedded log and show its resul
 	$(BIN)/hayase demo
 
 test-fast: $(STAMP) ## the tests that need no JVM, with few examples for each property: under a minute
-	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not (long or slow)"
+	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not (long or slow)" $(NOT_COLLECTED)
 
 test: $(STAMP)  ## the whole suite with its real servers
 	HAYASE_EXAMPLES_MAX=8 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not slow"

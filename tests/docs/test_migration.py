@@ -19,7 +19,7 @@ WHOLE = ("StreamsBuilder", "KStream", "KTable", "Topology", "Processor", "Proces
 """Classes of which every public method is in the table."""
 OWN = {
     "StreamsBuilder": {"complete_at_build"},
-    "Topology": {"by_name", "changed", "children", "global_table_ids", "subtopologies"},
+    "Topology": {"by_name", "changed", "children", "global_table_ids", "shown_stores", "subtopologies"},
 }
 """What is public for Hayase's own use."""
 

@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 
 from hayase.core.errors import HayaseError, StreamsStoppedError
 
-OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
+OF_STOPPING = frozenset({"PLANNER_LOST", "SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch, or a signal ends Spark, too: no failure of the
 application."""
 _TICK = timedelta(milliseconds=250)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
+import socketserver
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,8 +130,12 @@ def jvm() -> Iterator[ModuleType]:
 
 
 def test_once_a_stop_is_asked_for_nothing_is_printed_of_a_jvm_that_the_signal_has_ended_too(
-    jvm: ModuleType, capsys: pytest.CaptureFixture[str]
+    jvm: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server = socketserver.BaseServer(("localhost", 0), socketserver.BaseRequestHandler)
+    spark = SimpleNamespace(_accumulatorServer=server)
+    monkeypatch.setattr(jvm, "SparkContext", SimpleNamespace(_active_spark_context=spark))
+
     def fail(error: Exception) -> None:
         def failing() -> None:
             raise error
@@ -148,7 +154,10 @@ def test_once_a_stop_is_asked_for_nothing_is_printed_of_a_jvm_that_the_signal_ha
     try:
         fail(ConnectionRefusedError("no JVM"))
         said.error("no JVM")
-        assert "no JVM" not in capsys.readouterr().err
+        server.handle_error(socket.socket(), "no JVM")
+        root = logging.makeLogRecord({"name": "root", "msg": "no JVM", "pathname": "/lib/py4j/java_gateway.py"})
+        logging.getLogger().handle(root)
+        assert capsys.readouterr().err == ""
         jvm.expect_no_end()
         assert threading.excepthook is not hook
         said.error("no JVM")

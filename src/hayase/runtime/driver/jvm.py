@@ -13,6 +13,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -39,6 +40,10 @@ def expect_end() -> None:
     threading.excepthook = _without_traces
     for name in _SPEAKERS:
         logging.getLogger(name).addFilter(_nothing)
+    logging.getLogger().addFilter(_not_of_py4j)
+    server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:  # it prints that the connection of the JVM has ended
+        server.handle_error = _nothing
 
 
 def expect_no_end() -> None:
@@ -48,6 +53,7 @@ def expect_no_end() -> None:
     threading.excepthook = _shown_before.pop()
     for name in _SPEAKERS:
         logging.getLogger(name).removeFilter(_nothing)
+    logging.getLogger().removeFilter(_not_of_py4j)
 
 
 _SPEAKERS = ("py4j", "py4j.java_gateway", "py4j.clientserver", "pyspark")
@@ -60,8 +66,13 @@ def _without_traces(failed: threading.ExceptHookArgs) -> None:
         _shown_before[0](failed)
 
 
-def _nothing(_: logging.LogRecord) -> bool:
+def _nothing(*_: object) -> bool:
     return False
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4j says some of it by the root logger."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 class Jvm:
