@@ -57,7 +57,7 @@ def open_server(
     Args:
         settings: of the server.
         functions: all functions; by default those of ksqlDB.
-        log: instead of that of the settings; closed with the server.
+        log: instead of that of the settings; closed with the server, or if that does not start.
         registry: instead of that of the settings.
         start_queries: begin to run queries; else `ServerContext.start_queries` does, when the server answers already.
 
@@ -66,12 +66,15 @@ def open_server(
         HayaseError: the log cannot be opened.
     """
     config = StreamsConfig(settings.runtime)
-    users = None if settings.users_file is None else Users(settings.users_file)
     with ExitStack() as opened:
+        if log is not None:
+            opened.callback(log.close)
+        users = None if settings.users_file is None else Users(settings.users_file)
         lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
         opened.enter_context(lease)
-        log = open_early(config, settings.command_topic) if log is None else log
-        opened.callback(log.close)
+        if log is None:
+            log = open_early(config, settings.command_topic)
+            opened.callback(log.close)
         url = settings.registry_url or config.schema_registry.get("url")
         schemas = registry or registry_of(None if url is None else str(url), config)
         context = _opened(settings, config, functions, log, schemas, users)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.unit.server.command_servers import client_of, execute, ksql, rows, server_in, settings_in, wait_until
@@ -12,7 +13,7 @@ from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
-from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.log.protocol import Log, LogConfig, OutputBatch
 from hayase.server.commands.log import CommandLog
 from hayase.server.commands.records import Command, Outcome
 from hayase.server.errors import RequestError
@@ -157,6 +158,19 @@ def test_a_second_server_with_the_same_state_is_not_started(tmp_path: Path) -> N
         open_server(settings_in(tmp_path))
     with server_in(tmp_path) as context:
         assert context.status == "RUNNING"
+
+
+def test_a_log_that_was_opened_early_is_closed_where_the_server_does_not_start(tmp_path: Path) -> None:
+    closed = []
+
+    class LogOfTests:
+        def close(self) -> None:
+            closed.append(self)
+
+    log = LogOfTests()
+    with server_in(tmp_path), pytest.raises(LeaseHeldError):
+        open_server(settings_in(tmp_path), log=cast("Log", log))
+    assert closed == [log]
 
 
 @pytest.mark.parametrize("damage", ["foreign", "gone", "more"])
