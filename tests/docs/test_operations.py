@@ -13,7 +13,9 @@ import pytest
 
 from hayase import ProgressReport, State, StreamsConfig
 from hayase.app.failure_recovery import Recovery, shut_down_client
+from hayase.app.runtime_settings import OF_TOPOLOGIES
 from hayase.app.telemetry import Telemetry
+from hayase.cli.options import read_settings
 from hayase.core import metrics as m
 from hayase.core.java import find_java, spark_java_home
 from hayase.runtime.driver.streams_metrics import SummaryMetrics
@@ -135,3 +137,17 @@ def test_the_conditions_it_names_are_those_of_errors() -> None:
     made = {f"{stage}_FAILED" for stage in ("DESERIALIZATION", "PROCESSING", "PRODUCTION")}
     assert len(named) > 20
     assert not {name for name in named - made if f'"{name}"' not in source}
+
+
+def test_the_page_lists_the_settings_of_a_topology() -> None:
+    (listed,) = re.findall(r"^### Settings of a topology\n\n(.*?)\n\n", PAGE, re.DOTALL | re.MULTILINE)
+    assert re.findall(r"`(.*?)`", listed) == [*sorted(OF_TOPOLOGIES), "app.*"]
+
+
+def test_the_file_of_settings_is_read_as_the_page_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "hayase.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    config = StreamsConfig(read_settings(None, None))
+    assert (config.application_id, config.commit_interval_ms) == ("shop", 500)
+    assert config.state_dir == tmp_path / "data" / "state"

@@ -6,20 +6,27 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hayase import StreamsApp
 from hayase.cli.load import load
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.query.stores import StoreHandle
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "programs.md").read_text("utf-8")
 
 
 def block(kind: str) -> str:
-    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    """The first one of a kind."""
+    return blocks(kind)[0]
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
@@ -55,3 +62,17 @@ def test_the_calls_that_the_page_lists_are_there() -> None:
     assert {"get", "range", "all", "fetch", "to_polars"} <= calls
     assert not [name for name in calls if not hasattr(StoreHandle, name)]
     assert {"as_of", "as_of_epoch"} <= StreamsApp.store.__kwdefaults__.keys()
+
+
+def test_a_topic_is_read_as_the_page_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(open_log(LogConfig("embedded", "data/log"))) as log:
+        log.create_topic("per-user", 2)
+        with closing(log.writer()) as writer:
+            writer.append([OutputBatch("per-user", [b"ada", b"ada"], [b'{"visits": 1}', b'{"visits": 2}'], [1, 2])])
+    _, reading = blocks("python")
+    exec(reading, {})
+    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["0 ada {'visits': 1}", "1 ada {'visits': 2}"]

@@ -19,6 +19,7 @@ from hayase.app.unread_records import check_read
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options
+from hayase.compiler.partitions import partition_counts
 from hayase.compiler.plan_comparison import PlanDifference, compare
 from hayase.compiler.plan_matching import following, match, with_deletions, without_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
@@ -266,12 +267,23 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
 
 
 def known_topics(stored: StoredPlan, topology: Topology, log: Log | None = None) -> dict[str, int]:
-    """Partition counts of the source topics: as the plan in use has them, else the log's, else 1."""
+    """Partition counts of the source topics: as the plan in use has them, else the log's.
+
+    Else 1, of internal topics those that they will be made with.
+
+    Raises:
+        TopologyError: `PARTITIONS_DIFFER`.
+    """
     known = topics_of(stored)
     read = source_topics(topology)
     new = [topic for topic in read if topic not in known]
     infos = log.describe(new) if log is not None and new else {}
-    return {topic: known.get(topic) or (infos[topic].partitions if topic in infos else 1) for topic in read}
+    there = {**{topic: infos[topic].partitions for topic in new if topic in infos}, **known}
+    counts = {topic: there.get(topic, 1) for topic in read if topic in there or topic not in topology.internal_topics}
+    if len(counts) < len(read):
+        made = partition_counts(topology, counts)
+        counts |= {topic: made[topic] for topic in read if topic not in counts}
+    return counts
 
 
 def topics_of(stored: StoredPlan) -> dict[str, int]:

@@ -25,6 +25,8 @@ class StoreReading:
     def store(self, name: str, *, as_of_epoch: int | None = None, as_of: datetime | int | None = None) -> StoreHandle:
         """A store to read, whether the application runs here, elsewhere, or not at all.
 
+        Until the first epoch is complete it is empty.
+
         As of an older epoch its state is built, from snapshots and deltas in the checkpoint, in a folder of its own
         beside the current one, which takes time and room; the last few are kept there. How old it may be: at least
         `state.history.retention.ms`, and back to the last snapshot; `history` tells.

@@ -16,12 +16,13 @@ from hayase.app.plan_switch import (
     topics_of,
 )
 from hayase.app.store_schemas import schema_changes
+from hayase.cli.described_topics import DescribedTopics
 from hayase.cli.options import log_of
 from hayase.compiler.build import source_topics
 from hayase.compiler.options import compile_options
 from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError, StateError
+from hayase.core.errors import ConfigError, HayaseError, StateError
 from hayase.log.embedded.store import FILES
 from hayase.runtime.epochs.redo import part_in
 from hayase.storage.blobs import BlobStore
@@ -30,15 +31,19 @@ from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.topology.topology import Topology
 
 
-def described_against(topology: Topology, config: StreamsConfig, checkpoint: str) -> tuple[list[str], bool]:
+def described_against(
+    topology: Topology, config: StreamsConfig, checkpoint: str, there: DescribedTopics
+) -> tuple[list[str], bool]:
     """What a start on a checkpoint would do, line by line, and whether it would be refused. Nothing is changed.
 
     Args:
         topology: with the serdes of the settings.
         config: of the application.
         checkpoint: its folder or URL.
+        there: what is known of the topology's topics.
 
     Raises:
+        ConfigError: `APPLICATION_ID_DIFFERS`: the checkpoint is that of another `application.id`.
         StateError: `NO_STATE`: no application ever started on it.
         ConfigError, StorageError, CheckpointError: the checkpoint cannot be read.
     """
@@ -48,9 +53,12 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
         raise StateError("NO_STATE", f"no application ever started on {checkpoint}; give its checkpoint.dir")
     done = Epochs(blobs).last_done()
     topology = stored.names(topology)
+    _check_id(stored, topology, config.application_id, checkpoint)
+    lines = [f"Against {checkpoint} (plan {stored.number}, {done + 1} epochs done):"]
+    if there.unfit:
+        return [*lines, "  REFUSED: the partitions of topics do not fit, see above"], True
     topics, guessed = _partitions(stored, topology, config)
     fitted = fit_plan(stored, topology, topics, compile_options(config), threads=1)
-    lines = [f"Against {checkpoint} (plan {stored.number}, {done + 1} epochs done):"]
     if guessed:
         lines.append(f"  taken to have one partition, as the log was not asked: {', '.join(guessed)}")
     changed, refused = _plan_lines(stored, fitted, done)
@@ -60,8 +68,23 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
         who, refused = _of_open_epoch(blobs, stored, fitted, begun)
         lines.append(f"  epoch {begun.epoch} is open: {who}")
     new_stores = fitted.difference.new_stores if fitted.difference is not None else ()
-    schemas = list(_schema_lines(blobs, fitted.topology, new_stores))
-    return [*lines, *schemas], refused or bool(schemas)
+    others = [f"  REFUSED: topic {topic} does not exist: hayase topics create {topic}" for topic in there.missing]
+    others += _schema_lines(blobs, fitted.topology, new_stores)
+    return [*lines, *others], refused or bool(others)
+
+
+def _check_id(stored: StoredPlan, topology: Topology, application_id: str, checkpoint: str) -> None:
+    """Names of internal topics begin with the `application.id`: with another one, all of them would be others."""
+    if not stored.internal_topics or any(t.startswith(f"{application_id}-") for t in stored.internal_topics):
+        return
+    endings = [topic.removeprefix(application_id) for topic in topology.internal_topics]
+    ids = {old.removesuffix(end) for old in stored.internal_topics for end in endings if old.endswith(end)}
+    give = f"-c application.id={ids.pop()}" if len(ids) == 1 else "-c application.id=<its own>"
+    raise ConfigError(
+        "APPLICATION_ID_DIFFERS",
+        f"{checkpoint} is not the checkpoint of application.id {application_id!r}: its internal topics are "
+        f"{', '.join(stored.internal_topics)}. Give {give}",
+    )
 
 
 def _of_open_epoch(blobs: BlobStore, stored: StoredPlan, fitted: FittedPlan, begun: EpochRecord) -> tuple[str, bool]:

@@ -88,10 +88,11 @@ def describe(
     typer.echo(topology.describe().rstrip())
     typer.echo()
     around = (*spark_lines(topology), *connector_lines(topology))
-    for line in (*form_lines(topology, settings), *around, *described_topics(topology, settings)):
+    topics = described_topics(topology, settings)
+    for line in (*form_lines(topology, settings), *around, *topics.lines):
         typer.echo(line)
     if against is not None:
-        lines, refused = described_against(topology, settings, against)
+        lines, refused = described_against(topology, settings, against, topics)
         typer.echo("\n".join(("", *lines)))
         if refused:
             raise typer.Exit(1)

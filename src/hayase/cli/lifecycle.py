@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
+import typer
+
 from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
@@ -39,9 +41,13 @@ def run_app(
     starter = Starter(app.start_to_end if to_end else app.start)
     starter.start()
     clean = True
+    said = False
     while not _ended(app, starter):
         report = app.progress()
         on_tick(report)
+        if stop.asked and starter.is_alive() and not said:
+            say_stop_of_start()
+            said = True
         if stop.asked and may_close(report):
             clean = app.close(close_timeout)  # while it is starting this only asks; the loop waits for the end
         app.wait(_TICK)
@@ -51,6 +57,11 @@ def run_app(
     if failure is not None and not (stop.asked and is_of_stopping(failure)):
         raise failure
     return clean
+
+
+def say_stop_of_start() -> None:
+    """Say that a stop that was asked for while Spark starts comes when it is up."""
+    typer.echo("stops as soon as Spark is up; a second Ctrl-C or SIGTERM ends it at once", err=True)
 
 
 def _ended(app: StreamsApp, starter: Starter) -> bool:
@@ -71,5 +82,14 @@ def run_runtime_to_end(
         HayaseError: a topology or the runtime failed.
     """
     reports: dict[str, ProgressReport] = {}
-    run_until_asked(lambda: reports.update(run()), runtime.wait, runtime.close, stop)
+    said = False
+
+    def close() -> None:
+        nonlocal said
+        if stop.asked and not said and runtime.state in (State.CREATED, State.REBALANCING):
+            said = True
+            say_stop_of_start()
+        runtime.close()
+
+    run_until_asked(lambda: reports.update(run()), runtime.wait, close, stop)
     return reports

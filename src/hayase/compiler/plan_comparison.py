@@ -88,7 +88,8 @@ def _state_differs(name: str, old: SubtopologyShape, new: SubtopologyShape) -> l
     ]
     found += [
         f"store {store} was removed from {part_name(name)} before, and its old rows are still there: give the new one "
-        "another name"
+        "another name, or first start the topology without it once more with --delete-removed-stores (in a program "
+        "delete_removed_stores), which deletes them"
         for store in new.stores
         if store in old.left
     ]

@@ -6,10 +6,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from hayase.app.reading import StoreReading
 from hayase.core.config import StreamsConfig
@@ -21,14 +20,10 @@ from hayase.patterns.decider import S
 from hayase.patterns.event_log import EventLog, check_kept
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, folded
 from hayase.patterns.state_rows import AggregateState, EventKey, EventPlace
-from hayase.query.stores import StoreRow
-from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import Epochs
 
 if TYPE_CHECKING:
     from hayase.patterns.event_sourced import EventSourced
 
-T = TypeVar("T")
 _LAST_VERSION = 2**63 - 1
 _CHECKED_EVERY_S = 5.0
 """How long a change of the topic's settings may go unnoticed by a history that is read."""
@@ -103,7 +98,7 @@ class EventHistory(Generic[S]):
             raise ConfigError("INVALID_AS_OF", "give a version, a time or an epoch, not several of them")
         if version is None and at is None:
             store = self._app.store(self._aggregate.state_store, as_of_epoch=epoch)
-            row: object = self._read_state(lambda: store.get(aggregate_id).value, None)
+            row: object = store.get(aggregate_id).value
             return row if isinstance(row, AggregateState) else self._none(aggregate_id)
         places = self._places(aggregate_id, 1, _LAST_VERSION if version is None else version)
         if version is not None and len(places) < version:
@@ -124,24 +119,12 @@ class EventHistory(Generic[S]):
     def _places(self, aggregate_id: str, first: int, last: int) -> list[tuple[int, EventPlace]]:
         keys = EventKey(aggregate_id, first), EventKey(aggregate_id, last)
         store = self._app.store(self._aggregate.index_store)
-        nothing: list[StoreRow] = []
         places = [
             (row.key.version, row.value)
-            for row in self._read_state(lambda: list(store.range(*keys)), nothing)
+            for row in store.range(*keys)
             if isinstance(row.key, EventKey) and isinstance(row.value, EventPlace)
         ]
         return sorted(places, key=lambda each: each[0])
-
-    def _read_state(self, read: Callable[[], T], before_first_epoch: T) -> T:
-        """What the stores have; the other value while the application has completed no epoch, so that it has none."""
-        try:
-            return read()
-        except StateError as error:
-            if error.condition != "STATE_NOT_THERE":
-                raise
-            if Epochs(open_blobs(self._app.config.checkpoint_dir, fsync=False)).last_done() >= 0:
-                raise  # the states are elsewhere, or lost
-            return before_first_epoch
 
     def _read(self, places: list[EventPlace]) -> list[RecordedEvent[Any]]:
         if not places:

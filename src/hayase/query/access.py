@@ -167,7 +167,10 @@ class StoreAccess:
                 for name in names
                 for bundle in checkpoint.bundles_of(subtopology_of_store(topology, name))
             }
-            return StateSource(workers, checkpoint.checkpoint_id, paths=paths, others=others)
+            return StateSource(
+                workers, checkpoint.checkpoint_id, paths=paths, others=others,
+                is_before_first_epoch=lambda: checkpoint.epochs.last_done() < 0,
+            )  # fmt: skip
         check_logged(topology, names)
         settle_application_folder(self._config)
         past = open_past_states(history_folder(self._config), epoch)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hayase.core.errors import StateError
 from hayase.state.environment.epoch_lock import EpochLock
-from hayase.state.environment.reader import BundleReader, ReaderSnapshot
+from hayase.state.environment.reader import BundleReader, EmptySnapshot, ReaderSnapshot
 
 Snapshots = Mapping[str, ReaderSnapshot]
 """Snapshots by bundle."""
@@ -35,6 +35,8 @@ class StateSource:
         paths: folders of states that are elsewhere, by name.
         others: gives the sources to ask when the states here cannot be taken at one epoch.
         kept: held for as long as this is in use.
+        is_before_first_epoch: asked where there is no state: whether that is because the application has completed no
+            epoch yet. Then its stores are empty, as Kafka Streams' are.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class StateSource:
         others: Callable[[], Sequence[StateSource]] = tuple,
         paths: Mapping[str, Path] | None = None,
         kept: object = None,
+        is_before_first_epoch: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = folder
         self.checkpoint_id = checkpoint_id
@@ -53,6 +56,7 @@ class StateSource:
         self._others = others
         self._paths = paths or {}
         self._kept = kept
+        self._is_before_first_epoch = is_before_first_epoch
         self._readers: dict[str, BundleReader] = {}
 
     @contextmanager
@@ -62,8 +66,13 @@ class StateSource:
         Raises:
             StateError: `FOREIGN_STATE`, `STATE_NOT_THERE`.
         """
-        with self._reader(bundle).snapshot() as snapshot:
-            self._check(snapshot)
+        with ExitStack() as stack:
+            try:
+                snapshot = stack.enter_context(self._snapshot(bundle))
+            except StateError as error:
+                if not self._is_empty(error):
+                    raise
+                snapshot = EmptySnapshot(self.checkpoint_id)
             yield snapshot
 
     @contextmanager
@@ -105,7 +114,12 @@ class StateSource:
         first_epoch_wait_s: float,
     ) -> Snapshots:
         with closing(self._snapshots_of(names, max_seconds)) as taken:
-            self._wait_until_there(taken, first_epoch_wait_s)
+            try:
+                self._wait_until_there(taken, first_epoch_wait_s)
+            except StateError as error:
+                if taken.snapshots or not self._is_empty(error):
+                    raise
+                return {name: EmptySnapshot(self.checkpoint_id, max_seconds) for name in names}
             until_s = time.monotonic() + wait_s
             for attempt in count():
                 is_last = attempt > _ALONE and time.monotonic() >= until_s  # followers are asked in any case
@@ -126,6 +140,10 @@ class StateSource:
             f"there is no follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase "
             "follow` beside the application, or read as of an older epoch.",
         )
+
+    def _is_empty(self, error: StateError) -> bool:
+        """Whether a state that cannot be read is one that nothing was ever written to."""
+        return error.condition == "STATE_NOT_THERE" and self._is_before_first_epoch()
 
     def _wait_until_there(self, taken: _SnapshotsOfBundles, wait_s: float) -> None:
         """Raises StateError `STATE_NOT_THERE`: none is there, or one is not after a while."""
@@ -149,7 +167,7 @@ class StateSource:
             return taken.renew() or taken.renew()
 
     @contextmanager
-    def _snapshot(self, bundle: str, max_seconds: float) -> Iterator[ReaderSnapshot]:
+    def _snapshot(self, bundle: str, max_seconds: float = 10.0) -> Iterator[ReaderSnapshot]:
         with self._reader(bundle).snapshot(max_seconds=max_seconds) as snapshot:
             self._check(snapshot)
             yield snapshot

@@ -25,9 +25,10 @@ from hayase import (
     sum_,
 )
 from hayase.app.checkpoint import internal_topics_of_all, stored_plan
-from hayase.app.plan_switch import store_lines
+from hayase.app.plan_switch import check_change, store_lines
 from hayase.app.prepare import prepare
 from hayase.cli.against import described_against
+from hayase.cli.described_topics import described_topics
 from hayase.cli.main import run_cli
 from hayase.compiler.options import configured
 from hayase.core.secrets import Vault
@@ -99,7 +100,9 @@ class Shop:
         writer.close()
 
     def against(self, topology: Topology) -> tuple[str, bool]:
-        lines, refused = described_against(configured(topology, self.config), self.config, self.config.checkpoint_dir)
+        topology = configured(topology, self.config)
+        topics = described_topics(topology, self.config)
+        lines, refused = described_against(topology, self.config, self.config.checkpoint_dir, topics)
         return "\n".join(lines), refused
 
     def refused(self, topology: Topology) -> HayaseError:
@@ -212,7 +215,8 @@ def test_a_store_may_come_back_once_its_rows_were_deleted_also_with_another_sche
     shop.epoch(shop.start(built(two_counts)))
     assert shop.refused(built(with_sum)).condition == "STORE_SCHEMA_CHANGED"
     shop.epoch(shop.start(built(counts())))
-    assert "its old rows are still there" in shop.refused(built(with_sum)).message
+    said = shop.refused(built(with_sum)).message
+    assert "its old rows are still there" in said and "--delete-removed-stores" in said
     shop.epoch(shop.start(built(counts()), delete_removed_stores=True))
     said, refused = shop.against(built(with_sum))
     assert "new store more: begins empty" in said and not refused
@@ -385,6 +389,18 @@ from tests.unit.app.test_changed_topologies import built, counts
 topology = built({parts})
 """
 
+JOINED = """
+import polars as pl
+
+from hayase import *
+
+READ = Consumed.with_(Serdes.string(), Serdes.json(schema={"id": pl.Int64, "other": pl.String}))
+builder = StreamsBuilder()
+left, right = builder.table("in", READ), builder.table("more", READ)
+left.join(right, lambda row: row["other"], lambda a, b: a).to_stream().to("out", Produced.with_(Serdes.string()))
+topology = builder.build()
+"""
+
 
 def test_the_command_line_says_what_a_start_would_do(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -400,6 +416,61 @@ def test_the_command_line_says_what_a_start_would_do(
         program.write_text(PROGRAM.format(parts=parts))
         found = run_cli(("describe", str(program), *settings, "--against", shop.config.checkpoint_dir))
         assert (found, said in capsys.readouterr().out) == (code, True)
+
+
+def test_the_command_line_says_that_topics_are_missing_and_ends_with_1(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.epoch(shop.start(built(counts())))
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(parts="counts(), lambda builder: builder.stream('more', READ).to('nowhere')"))
+    program.write_text(program.read_text().replace("import built,", "import READ, built,"))
+    settings = ["-c", "application.id=shop", "--log-dir", str(shop.config.log_dir)]
+    assert run_cli(("describe", str(program), *settings, "--against", shop.config.checkpoint_dir)) == 1
+    assert "REFUSED: topic nowhere does not exist" in capsys.readouterr().out
+
+
+def test_partitions_that_do_not_fit_are_said_once(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.epoch(shop.start(built(counts())))
+    shop.log.create_topic("odd", 3)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tests.unit.app.test_changed_topologies import READ, built\n"
+        "def part(builder):\n"
+        "    builder.stream('in', READ).join(builder.table('odd', READ), lambda a, b: a).to('out')\n"
+        "topology = built(part)\n"
+    )
+    settings = ["-c", "application.id=shop", "--log-dir", str(shop.config.log_dir)]
+    assert run_cli(("describe", str(program), *settings, "--against", shop.config.checkpoint_dir)) == 1
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("PARTITIONS_DIFFER") == 1 and "REFUSED" in said.out
+
+
+def test_a_new_internal_topic_counts_with_the_partitions_that_it_will_get(shop: Shop) -> None:
+    shop.epoch(shop.start(built(counts())))
+    namespace: dict[str, Any] = {}
+    exec(JOINED, namespace)
+    said, refused = shop.against(namespace["topology"])
+    assert "store counts is gone" in said and not refused
+    check_change(configured(namespace["topology"], shop.config), shop.config)
+
+
+def test_a_checkpoint_of_another_application_id_is_said_to_be_such(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace: dict[str, Any] = {}
+    exec(JOINED, namespace)
+    shop.epoch(shop.start(namespace["topology"]))
+    program = tmp_path / "joined.py"
+    program.write_text(JOINED)
+    against = ["--log-dir", str(shop.config.log_dir), "--against", shop.config.checkpoint_dir]
+    assert run_cli(("describe", str(program), *against)) == 1
+    said = capsys.readouterr().err
+    assert "APPLICATION_ID_DIFFERS" in said and "-c application.id=shop" in said
+    assert run_cli(("describe", str(program), *against, "-c", "application.id=shop")) == 0
+    assert "the topology has not changed" in capsys.readouterr().out
 
 
 def test_a_checkpoint_that_nothing_started_on_is_named(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.unit.query.local_app import LocalApp, rows_of, totals_after
 from hayase.app.follower import Follower
 from hayase.core.errors import StateError
 from hayase.query.access import PinnedStores
+from hayase.query.checkpoint import state_folders
 from hayase.query.follower_replica import FollowerReplica
 from hayase.state.environment.remote_bundles_marker import set_moving
 
@@ -80,11 +82,26 @@ def test_a_bundle_that_has_had_no_epoch_yet_is_waited_for_beside_one_that_has(lo
     assert found == len(totals_after(0))
 
 
-def test_of_an_application_that_has_not_run_nothing_is_waited_for(local: LocalApp) -> None:
+def test_before_the_first_epoch_a_store_is_empty_and_nothing_is_waited_for(local: LocalApp) -> None:
     begun = time.monotonic()
-    with pytest.raises(StateError, match="STATE_NOT_THERE"), local.app.store("users").pinned():
-        pass
+    store = local.app.store("users")
+    assert store.get("u0").value is None and store.epoch() == -1 and len(store.all()) == 0
+    assert store.approximate_num_entries() == 0
+    with store.pinned() as (epoch, partitions):
+        assert epoch == -1 and [list(partition.range()) for partition in partitions] == [[] for _ in store.places]
+    with local.app.pin("users", "items") as pinned:
+        assert pinned.epoch == -1 and sums(pinned) == (0, 0)
     assert time.monotonic() - begun < 5
+    local.epoch(rows_of(0))
+    assert {row.key: row.value for row in store.all()} == totals_after(0)
+
+
+def test_a_state_that_is_lost_after_an_epoch_is_not_taken_for_an_empty_one(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    local.close()
+    shutil.rmtree(state_folders(local.app.config).disk / "state")
+    with pytest.raises(StateError, match="wait for its first epoch"):
+        local.app.store("users").get("u0")
 
 
 def test_partitions_can_be_read_one_by_one_while_another_one_is_at_another_epoch(local: LocalApp) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from hayase import (
     WindowRangeQuery,
 )
 from hayase.core.errors import StateError, UnknownStoreError
+from hayase.query.checkpoint import state_folders
 from hayase.query.queries import QueriedStore
 
 
@@ -227,7 +229,16 @@ def test_active_partitions_answer_while_the_application_is_in_mid_epoch(local: L
     assert "RangeQuery on task" in told and "after epoch 1" in told and "after epoch 0" in told
 
 
+def test_before_the_first_epoch_partitions_are_there_and_empty(local: LocalApp) -> None:
+    request = StateQueryRequest.in_store("users").with_query(KeyQuery.with_key("u1"))
+    results = local.app.query(request).partition_results
+    assert results and {(each.failure_reason, each.result) for each in results.values()} == {(None, None)}
+
+
 def test_a_state_that_is_not_on_this_machine_is_not_present(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    local.close()
+    shutil.rmtree(state_folders(local.app.config).disk / "state")
     request = StateQueryRequest.in_store("users").with_query(KeyQuery.with_key("u1"))
     results = local.app.query(request).partition_results
     assert {each.failure_reason for each in results.values()} == {FailureReason.NOT_PRESENT}

@@ -14,7 +14,7 @@ import lmdb
 
 from hayase.core.errors import StateError
 from hayase.state.environment import crash_marker, layout
-from hayase.state.environment.base import BaseStore, Entries
+from hayase.state.environment.base import BaseStore, Entries, MemoryBase
 from hayase.state.environment.environment import (
     DAMAGED_FILE,
     DATA_FILE,
@@ -111,6 +111,9 @@ class ReaderSnapshot:
         checkpoint_id: of which checkpoint it is; empty if the state is empty.
     """
 
+    epoch: int
+    checkpoint_id: str
+
     def __init__(self, txn: layout.Txn, deadline: _Deadline) -> None:
         meta = read_meta(txn)
         self.epoch = meta.epoch if meta else NOTHING_APPLIED
@@ -133,6 +136,28 @@ class ReaderSnapshot:
                     task, _, name = key.removeprefix(layout.REGISTRY_PREFIX).partition(b"\x00")
                     names.append((task.decode(), name.decode()))
         return names
+
+
+class EmptySnapshot(ReaderSnapshot):
+    """The state of a bundle whose application has completed no epoch yet.
+
+    Args:
+        checkpoint_id: of which checkpoint it is.
+        max_seconds: how long it may be read.
+    """
+
+    def __init__(self, checkpoint_id: str, max_seconds: float = 10.0) -> None:
+        self.epoch = NOTHING_APPLIED
+        self.checkpoint_id = checkpoint_id
+        self._deadline = _Deadline(max_seconds, time.monotonic)
+
+    def store(self, task: str, name: str) -> ReadOnlyStore:
+        """A store of a task, which is empty."""
+        return ReadOnlyStore(MemoryBase(), self._deadline)
+
+    def stores(self) -> list[tuple[str, str]]:
+        """Nothing was ever written to any."""
+        return []
 
 
 class BundleReader:
@@ -182,9 +207,9 @@ class BundleReader:
         if not self._is_trusted() or not os.path.exists(self._data_file):  # noqa: PTH110 - as in `_identity`
             raise StateError(
                 "STATE_NOT_THERE",
-                f"There is no state at {self.path} that can be read: the application has not run here since the "
-                "machine started, or keeps these stores in memory and does not run now. Start it, or look at its "
-                "state.dir.",
+                f"There is no state at {self.path} that can be read: the application has completed no epoch here since "
+                "the machine started, or keeps these stores in memory and does not run now. Start it, or, if it runs, "
+                "wait for its first epoch; else look at its state.dir.",
             )
         self._check_once()
         environment = open_state_environment(self.path)
