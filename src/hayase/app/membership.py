@@ -11,11 +11,14 @@ import msgspec
 from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError
 from hayase.runtime.wire.pickling import pickled, unpickled
+from hayase.runtime.wire.whole_objects import check_whole
 from hayase.storage.blobs import BlobStore
+from hayase.storage.numbered_names import numbers_of
 from hayase.topology.topology import Topology
 
 _FOLDER = "topologies/"
 _PROGRAMS = "topology-programs/"
+_DIGITS = 12
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -44,7 +47,7 @@ class Membership:
         self.members = self._decoded(data) if self._number else {}
 
     def _newest(self) -> tuple[int, bytes]:
-        while numbers := [int(name.removeprefix(_FOLDER)) for name in self._blobs.list(_FOLDER)]:
+        while numbers := numbers_of(self._blobs.list(_FOLDER), _FOLDER, _DIGITS):
             data = self._blobs.get(_name(max(numbers)))
             if data is not None:  # else the runtime has published the next list just now
                 return max(numbers), data
@@ -60,19 +63,38 @@ class Membership:
                 "delete that file: the list before it counts then",
             ) from error
 
+    def begin(self) -> None:
+        """Make an empty list if there is none: programs are kept beside a list, or their list was lost.
+
+        Raises:
+            CheckpointError: `TOPOLOGIES_LOST`.
+        """
+        if self._number:
+            return
+        if any(self._blobs.list(_PROGRAMS)):
+            raise CheckpointError(
+                "TOPOLOGIES_LOST",
+                f"the runtime's checkpoint has programs ({_PROGRAMS}), but no list of the topologies that they are of "
+                f"({_FOLDER}), so none would run: restore {_FOLDER} from a copy of the checkpoint; or delete "
+                f"{_PROGRAMS} to begin with the topologies of this program alone (their own checkpoints stay)",
+            )
+        self._publish({})
+
     def publish(self, members: Mapping[str, Member]) -> None:
         """Make a new list the one that counts; older lists are deleted."""
-        if members == self.members:
-            return
+        if members != self.members:
+            self._publish(members)
+
+    def _publish(self, members: Mapping[str, Member]) -> None:
         number = self._number + 1
         if not self._blobs.put_if_absent(_name(number), msgspec.json.encode(dict(members))):
             raise CheckpointError(
                 "LEASE_LOST", "another copy of the runtime has changed its topologies: only one may run at a time"
             )
         self._number, self.members = number, dict(members)
-        for name in self._blobs.list(_FOLDER):
-            if int(name.removeprefix(_FOLDER)) < number:
-                self._blobs.delete(name)
+        for old in numbers_of(self._blobs.list(_FOLDER), _FOLDER, _DIGITS):
+            if old < number:
+                self._blobs.delete(_name(old))
 
     def forget_programs(self) -> None:
         """Delete the programs that no topology has. Before requests are taken: they name programs that are kept."""
@@ -85,14 +107,17 @@ class Membership:
         """Keep a program, so that the runtime can start it without the file it came from; returns its digest."""
         data = pickled((topology, dict(settings)))
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-        self._blobs.put_if_absent(f"{_PROGRAMS}{digest}", data)
+        name = f"{_PROGRAMS}{digest}"
+        if not self._blobs.put_if_absent(name, data) and self._blobs.get(name) != data:  # the one there is damaged
+            self._blobs.delete(name)
+            self._blobs.put_if_absent(name, data)
         return digest
 
     def program(self, digest: str) -> tuple[Topology, dict[str, Any]]:
         """A program that was kept.
 
         Raises:
-            CheckpointError: `PROGRAM_NOT_FOUND`, `PROGRAM_DAMAGED`.
+            CheckpointError: `PROGRAM_NOT_FOUND`, `PROGRAM_DAMAGED`, `PROGRAM_NOT_LOADABLE`.
         """
         data = self._blobs.get(f"{_PROGRAMS}{digest}")
         if data is None:
@@ -103,9 +128,18 @@ class Membership:
             raise CheckpointError(
                 "PROGRAM_DAMAGED", f"program {digest} in the runtime's checkpoint is damaged: add the topology again"
             )
-        topology, settings = unpickled(data)
+        try:
+            topology, settings = unpickled(data)
+            check_whole(topology)
+        except Exception as error:  # of another release, or it imports what is not there any more
+            raise CheckpointError(
+                "PROGRAM_NOT_LOADABLE",
+                f"program {digest} in the runtime's checkpoint cannot be loaded ({type(error).__name__}: {error}); it "
+                "is of another release of Hayase or Python, or imports a module that is not there: add the topology "
+                "again",
+            ) from error
         return topology, settings
 
 
 def _name(number: int) -> str:
-    return f"{_FOLDER}{number:012d}"
+    return f"{_FOLDER}{number:0{_DIGITS}d}"

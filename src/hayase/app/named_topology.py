@@ -10,7 +10,7 @@ from hayase.app.app import StreamsApp
 from hayase.app.failure_recovery import FailureRecord
 from hayase.app.topics import create_topics_of_processors
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError, StreamsStoppedError
+from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class NamedTopology(StreamsApp):
         name: its name in the runtime.
     """
 
-    def __init__(self, name: str, topology: Topology, config: StreamsConfig) -> None:
+    def __init__(self, name: str, topology: Topology, config: StreamsConfig, lost: HayaseError | None = None) -> None:
         if topology.spark_sources or topology.spark_sinks:
             raise ConfigError(
                 "NOT_IN_SHARED_RUNTIME",
@@ -42,6 +42,7 @@ class NamedTopology(StreamsApp):
             )
         super().__init__(topology, config)
         self.name = name
+        self._lost = lost
         self._shared: SharedQuery | None = None
         self._loads: SlotLoads | None = None
         self._ends: InputEnds | None = None
@@ -78,6 +79,11 @@ class NamedTopology(StreamsApp):
                 "StreamsRuntime; a topology that is added to a running one is started at once",
             )
         super()._start(bounded=bounded)
+
+    def _take_folders(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        super()._take_folders()
 
     def _settle_producers(self) -> None:
         """Its bundles are published by slots; the planner sees to that."""

@@ -20,7 +20,7 @@ from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options
 from hayase.compiler.partitions import partition_counts
-from hayase.compiler.plan_comparison import PlanDifference, compare
+from hayase.compiler.plan_comparison import PlanDifference, compare, graces_changed, windows_changed
 from hayase.compiler.plan_matching import following, match, with_deletions, without_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
@@ -105,7 +105,7 @@ def fit_plan(
         compiled, plan = planned(kept)
     gone = _gone_bundles(document, plan) if delete_removed_stores else document.deleted_bundles
     deletes = delete_removed_stores and (gone != document.deleted_bundles or _left(shape) != [])
-    if plan.to_json() == stored.plain_text and _state(shape) == _state(document.shape) and not deletes:
+    if plan.to_json() == stored.plain_text and _is_kept(document.shape, shape) and not deletes:
         return FittedPlan(kept, compiled, plan, document)
     before = without_deletions(document.shape) if stored.untried else document.shape
     shape = following(before, own, number)
@@ -314,6 +314,14 @@ def check_change(topology: Topology, config: StreamsConfig) -> None:
     difference = fit_plan(stored, topology, topics, compile_options(config), threads=1).difference
     if difference is not None and difference.refused:
         raise refused_change(config.application_id, difference)
+
+
+def _is_kept(old: PlanShape, new: PlanShape) -> bool:
+    """Whether state stays as it is under a plan of the same text."""
+    if _state(old) != _state(new):
+        return False
+    pairs = [(old.subtopologies[name], part) for name, part in new.subtopologies.items()]
+    return not any(windows_changed(*pair) or graces_changed(*pair) for pair in pairs)
 
 
 def _state(shape: PlanShape) -> object:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +21,8 @@ from hayase.runtime.driver.lease import lease_holder
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.failure import find_error
 from hayase.storage.open import open_blobs
+
+_LOG = logging.getLogger("hayase.app")
 
 _REQUESTS = "requests"
 _ANSWERS = "answers"
@@ -83,13 +87,27 @@ class RequestFolder:
         make_folder(self._answers)
         make_folder(self._requests)
 
-    def take(self) -> list[tuple[str, RuntimeRequest]]:
-        """Runtime: the requests that have come, each with its id."""
-        taken = []
+    def take(self) -> Iterator[tuple[str, RuntimeRequest]]:
+        """Runtime: the requests that have come, each with its id; what is none is answered here.
+
+        One that cannot be taken now, without room on the disk for example, waits, and the others do not wait for it.
+        """
         for path in sorted(self._requests.glob("*.json")):
-            taken.append((path.stem, decode_json(path.read_bytes(), as_type=RuntimeRequest)))
-            path.unlink()
-        return taken
+            try:
+                request = self._read(path)
+                path.unlink()
+            except OSError as error:
+                _LOG.debug("request %s waits: %s", path.name, error)
+                continue
+            if request is not None:
+                yield path.stem, request
+
+    def _read(self, path: Path) -> RuntimeRequest | None:
+        try:
+            return decode_json(path.read_bytes(), as_type=RuntimeRequest)
+        except msgspec.MsgspecError as error:
+            self.answer(path.stem, _not_understood(error))
+            return None
 
     def answer(self, request: str, error: HayaseError | None, lines: Sequence[str] = ()) -> None:
         """Runtime: what became of a request."""
@@ -165,4 +183,12 @@ def _write(path: Path, data: bytes) -> None:
 def _not_running(why: str) -> StreamsStoppedError:
     return StreamsStoppedError(
         "NOT_RUNNING", f"the runtime does not run on this machine: {why}; start it with `hayase runtime run`"
+    )
+
+
+def _not_understood(error: msgspec.MsgspecError) -> StreamsStoppedError:
+    return StreamsStoppedError(
+        "REQUEST_NOT_UNDERSTOOD",
+        f"the runtime, which is of Hayase {version('hayase')}, does not know this request ({error}): the command that "
+        "sent it is of another release; use the command of the release that runs, or restart the runtime with this one",
     )

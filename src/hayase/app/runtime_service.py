@@ -108,12 +108,15 @@ class RuntimeService:
                 threading.Thread(
                     target=self._answer, args=(request_id, request), name="hayase-request", daemon=True
                 ).start()
-            now = time.monotonic()
-            if now - self._published_at >= _PUBLISH_EVERY_S:
-                self._published_at = now
-                self._control.publish_run(msgspec.json.encode(self._status()))
-        except (OSError, HayaseError, msgspec.MsgspecError) as error:  # no room on the disk, for example
+        except OSError as error:
             _LOG.debug("requests of other processes wait: %s", error)
+        now = time.monotonic()
+        if now - self._published_at >= _PUBLISH_EVERY_S:
+            self._published_at = now
+            try:
+                self._control.publish_run(msgspec.json.encode(self._status()))
+            except (OSError, HayaseError) as error:  # no room on the disk, for example
+                _LOG.debug("the status is not published: %s", error)
 
     def _answer(self, request_id: str, request: RuntimeRequest) -> None:
         error: HayaseError | None = None

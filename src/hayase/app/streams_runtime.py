@@ -278,7 +278,7 @@ class StreamsRuntime:
             old_app, old = self.topology(name), self._set.program(name)
             program = replace(
                 old, topology=topology_of(topology), settings=old.settings if settings is None else dict(settings),
-                delete_removed_stores=delete_removed_stores,
+                delete_removed_stores=delete_removed_stores, lost=None,
             )  # fmt: skip
             app = self._set.make(name, program)
             check_change(app.topology, app.config)
@@ -472,6 +472,8 @@ class StreamsRuntime:
         lease.__enter__()
         self._lease = lease
         membership = Membership(self._blobs)
+        if self._recalls:
+            membership.begin()
         membership.forget_programs()
         self._set.recall(membership, programs=self._recalls)
         if bounded:

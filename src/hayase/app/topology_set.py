@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from hayase.app.failure_recovery import UncaughtExceptionHandler
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import TopologyError
+from hayase.core.errors import CheckpointError, HayaseError, TopologyError
 from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a topology is started with, again and again."""
+    """What a topology is started with, again and again.
+
+    Attributes:
+        lost: why there is no program: what the checkpoint remembers cannot be loaded; each start fails with it.
+    """
 
     topology: Topology
     settings: Mapping[str, Any]
@@ -29,10 +34,11 @@ class Program:
     listener: StateListener | None = None
     handler: UncaughtExceptionHandler | None = None
     delete_removed_stores: bool = False
+    lost: HayaseError | None = None
 
     def made(self, name: str, config: StreamsConfig) -> NamedTopology:
         """A start of it that has not begun."""
-        app = NamedTopology(name, self.topology, config)
+        app = NamedTopology(name, self.topology, config, self.lost)
         if self.delete_removed_stores:
             app.delete_removed_stores()
         if self.listener is not None:
@@ -193,11 +199,20 @@ class TopologySet:
                     if name in self._topologies:
                         self._topologies[name].pause()
             if programs and name not in self:
-                topology, settings = membership.program(member.program)
-                default = f"{self._runtime_id}-{name}"
-                adopted = None if member.application_id == default else member.application_id
-                program = Program(topology, settings, adopted)
-                self.put(name, program, self.make(name, program))
+                self._recall_program(membership, name, member)
+
+    def _recall_program(self, membership: Membership, name: str, member: Member) -> None:
+        default = f"{self._runtime_id}-{name}"
+        adopted = None if member.application_id == default else member.application_id
+        try:
+            topology, settings = membership.program(member.program)
+            program = Program(topology, settings, adopted)
+            app = self.make(name, program)
+        except Exception as error:  # the others are to run; whatever it is, this one cannot
+            program = Program(_of_no_topic(), {}, adopted, lost=_not_recalled(name, error))
+            app = self.make(name, program)
+            self._kept[name] = program, member.program
+        self.put(name, program, app)
 
     def publish(self) -> None:
         """Have the checkpoint remember the topologies as they are now; nothing before `recall`.
@@ -238,3 +253,17 @@ class TopologySet:
                 f"the runtime {self._runtime_id!r} has a topology {taken!r} with the application.id "
                 f"{app.config.application_id!r}: remove it first, or give this one another name",
             )
+
+
+def _not_recalled(name: str, error: Exception) -> HayaseError:
+    condition = error.condition if isinstance(error, HayaseError) else "PROGRAM_NOT_LOADABLE"
+    return CheckpointError(
+        condition,
+        f"topology {name!r} cannot be started from what the runtime's checkpoint remembers: {error}. To restart it "
+        "does not help: replace it by its program, with its settings (it goes on with its state), or remove it",
+    )
+
+
+def _of_no_topic() -> Topology:
+    """What stands for a topology that could not be loaded; it is never started."""
+    return Topology().add_source("lost", re.compile("(?!)"))

@@ -15,6 +15,7 @@ from hayase.compiler.plan_shape import (
     SubtopologyShape,
     generated_number,
 )
+from hayase.compiler.window_text import duration_text
 
 _COUNTER = re.compile(r"-\d{10}(?=-|$)")
 
@@ -87,6 +88,11 @@ def _state_differs(name: str, old: SubtopologyShape, new: SubtopologyShape) -> l
         if store in old.stores and old.stores[store] != kind
     ]
     found += [
+        f"store {store} has rows of {old.windows[store]}, and would get rows of {new.windows[store]} among them: give "
+        "the aggregation's store another name (Materialized.as_), which then begins empty"
+        for store in windows_changed(old, new)
+    ]
+    found += [
         f"store {store} was removed from {part_name(name)} before, and its old rows are still there: give the new one "
         "another name, or first start the topology without it once more with --delete-removed-stores (in a program "
         "delete_removed_stores), which deletes them"
@@ -100,6 +106,16 @@ def _state_differs(name: str, old: SubtopologyShape, new: SubtopologyShape) -> l
             "are divided by them"
         )
     return found
+
+
+def windows_changed(old: SubtopologyShape, new: SubtopologyShape) -> list[str]:
+    """The stores whose windows are known to be others; the plan in use may not say what they were."""
+    return [store for store, windows in new.windows.items() if old.windows.get(store, windows) != windows]
+
+
+def graces_changed(old: SubtopologyShape, new: SubtopologyShape) -> list[str]:
+    """The stores whose grace period is known to be another one."""
+    return [store for store, grace_ms in new.graces_ms.items() if old.graces_ms.get(store, grace_ms) != grace_ms]
 
 
 def _renumbered(old: PlanShape, new: PlanShape) -> tuple[list[str], list[str]]:
@@ -214,6 +230,15 @@ def _part_changes(before: SubtopologyShape, after: SubtopologyShape) -> list[str
     changes += [f"has another {name}" for name in other]
     changes += [f"has no store {store} any more" for store in before.stores if store not in after.stores]
     changes += [f"has a new store {store}" for store in after.stores if store not in before.stores]
+    changes += [
+        f"has {after.windows[store]} in store {store} (before: {before.windows[store]})"
+        for store in windows_changed(before, after)
+    ]
+    changes += [
+        f"has another grace in store {store}: "
+        f"grace {duration_text(before.graces_ms[store])} -> {duration_text(after.graces_ms[store])}"
+        for store in graces_changed(before, after)
+    ]
     if before.tasks != after.tasks:
         changes.append(f"had {before.tasks} tasks, has {after.tasks}")
     return changes

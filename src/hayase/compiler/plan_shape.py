@@ -8,8 +8,15 @@ from collections.abc import Mapping
 import msgspec
 
 from hayase.compiler.build import subtopologies_by_id
+from hayase.compiler.window_text import window_text
+from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.topology.graph import SubTopology
 from hayase.topology.nodes import Node, ProcessorNode, SourceNode
+from hayase.topology.operators.aggregates import (
+    StreamSessionAggregate,
+    StreamSlidingAggregate,
+    StreamWindowedAggregate,
+)
 from hayase.topology.topology import Topology
 
 GLOBAL = "global"
@@ -48,6 +55,8 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
         spent: names of clocks that nodes had which are gone.
         left: stores that were removed, whose rows are still in its state.
         deleted: stores that were removed, whose rows the first epoch of the plan deletes.
+        windows: stores of windowed aggregations → their windows; earlier releases did not keep them.
+        graces_ms: those stores → the grace periods.
     """
 
     nodes: dict[str, NodeShape]
@@ -60,6 +69,8 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
     spent: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    windows: dict[str, str] = {}
+    graces_ms: dict[str, int] = {}
 
     def clock(self, node: str) -> str:
         """What the clock of a node is called."""
@@ -128,6 +139,7 @@ def _part(topology: Topology, part: SubTopology, inside: set[str], tasks: int) -
     is_global = any(node.name == table.processor.name for table in topology.global_tables for node in part.nodes)
     stores = [name for name in part.store_names if is_global or name not in global_stores]
     read = [topic for source in part.sources for topic in _topics(source)]
+    windowed = _windowed(part)
     return SubtopologyShape(
         nodes={node.name: _node(node) for node in part.nodes},
         stores={name: _kind(topology, name) for name in stores},
@@ -135,7 +147,15 @@ def _part(topology: Topology, part: SubTopology, inside: set[str], tasks: int) -
         edges=tuple(topic for topic in read if topic in inside),
         topics=tuple(topic for topic in read if topic not in inside),
         tasks=tasks,
+        windows={store: window_text(windows) for store, windows in windowed.items()},
+        graces_ms={store: windows.grace_ms for store, windows in windowed.items()},
     )
+
+
+def _windowed(part: SubTopology) -> dict[str, Windows | SlidingWindows | SessionWindows]:
+    operators = (node.operator for node in part.nodes if isinstance(node, ProcessorNode))
+    kinds = StreamWindowedAggregate | StreamSlidingAggregate | StreamSessionAggregate
+    return {operator.store: operator.windows for operator in operators if isinstance(operator, kinds)}
 
 
 def _kind(topology: Topology, store: str) -> str:

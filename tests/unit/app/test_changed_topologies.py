@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -20,6 +22,7 @@ from hayase import (
     Serdes,
     StreamsBuilder,
     StreamsConfig,
+    TimeWindows,
     Topology,
     count,
     sum_,
@@ -36,7 +39,7 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
 from hayase.query.checkpoint import find_checkpoint, subtopology_of_store
-from hayase.query.numbered_plans import plan_numbers
+from hayase.query.numbered_plans import PLANS_FOLDER, plan_numbers, publish_plan, read_plan
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.state.changelog.changelog import Changelog
@@ -349,7 +352,7 @@ def test_unread_records_of_an_internal_topic_are_read_by_the_program_before(
     (topic,) = internal_topics_of_all(shop.blobs)
     shop.put(topic)
     emptying = shop.start(built(changed))
-    assert (emptying.drains, emptying.finishes, emptying.plan.digest) == ({topic}, None, before.plan.digest)
+    assert (emptying.drains, emptying.finishes, emptying.plan.digest) == (frozenset({topic}), None, before.plan.digest)
     assert emptying.hands_over and emptying.term > before.term
     shop.blobs.delete_below("programs/")
     error = shop.refused(built(changed))
@@ -488,3 +491,50 @@ def test_a_damaged_plan_is_named(shop: Shop, damage: bytes) -> None:
     shop.blobs.put_if_absent("plans/000001", damage)
     with pytest.raises(HayaseError, match="plans/000001 in the checkpoint is damaged"):
         stored_plan(shop.blobs)
+
+
+def windowed(size_s: int, grace_s: int = 0) -> Topology:
+    windows = TimeWindows.of_size_and_grace(timedelta(seconds=size_s), timedelta(seconds=grace_s))
+    return built(
+        lambda b: b.stream("in", READ).group_by_key().windowed_by(windows).agg(Materialized.as_("w"), n=count())
+    )
+
+
+def test_a_program_with_other_windows_does_not_mix_their_rows(shop: Shop) -> None:
+    shop.epoch(shop.start(windowed(10)))
+    said, refused = shop.against(windowed(20))
+    assert refused and "REFUSED: store w has rows of tumbling windows of 10 s, and would get rows of tumbling" in said
+    error = shop.refused(windowed(20))
+    assert error.condition == "PLAN_CHANGED"
+    assert "tumbling windows of 10 s" in str(error) and "tumbling windows of 20 s" in str(error)
+    with pytest.raises(HayaseError, match="tumbling windows of 10 s"):
+        check_change(configured(windowed(20), shop.config), shop.config)
+    assert shop.start(windowed(10)).plan_number == 0, "the old topology goes on"
+
+
+def test_a_program_with_another_grace_period_goes_on_and_says_so(shop: Shop) -> None:
+    shop.epoch(shop.start(windowed(10)))
+    said, refused = shop.against(windowed(10, grace_s=60))
+    assert not refused and "grace 0 s -> 60 s" in said
+    app = shop.start(windowed(10, grace_s=60))
+    assert app.plan_number == 1
+    shop.epoch(app)
+    assert shop.start(windowed(10, grace_s=60)).plan_number == 1
+    assert "the topology has not changed" in shop.against(windowed(10, grace_s=60))[0]
+    assert shop.refused(windowed(20, grace_s=60)).condition == "PLAN_CHANGED"
+
+
+def test_windows_of_a_checkpoint_that_does_not_say_them_are_taken_as_they_come(shop: Shop) -> None:
+    shop.epoch(shop.start(windowed(10)))
+    kept = read_plan(shop.blobs, 0)
+    assert kept is not None
+    part = msgspec.structs.replace(kept.shape.subtopologies["0"], windows={}, graces_ms={})
+    shape = msgspec.structs.replace(kept.shape, subtopologies={"0": part})
+    (name,) = shop.blobs.list(PLANS_FOLDER)
+    shop.blobs.delete(name)
+    publish_plan(shop.blobs, msgspec.structs.replace(kept, shape=shape))
+    assert shop.against(windowed(20)) == (
+        f"Against {shop.config.checkpoint_dir} (plan 0, 1 epochs done):\n  the topology has not changed",
+        False,
+    )
+    assert shop.start(windowed(20)).plan_number == 0

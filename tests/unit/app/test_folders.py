@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.other_user import NOBODY, needs_root, open_below
 
+import hayase
 from hayase import Consumed, HayaseError, Materialized, Serdes, StreamsBuilder, StreamsConfig, Topology
 from hayase.app.folders import settle_folders
 from hayase.core.errors import ConfigError
@@ -131,3 +133,28 @@ def test_hosts_of_the_metrics_are_names_without_ports(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(ConfigError, match=r"metrics\.allowed\.hosts"):
         config(tmp_path, metrics_allowed_hosts="http://metrics.shop/")
+
+
+ELSEWHERE = {"offsets/", "commits/", "task/"}
+"""Folders that are none of a checkpoint: below `spark/`, and in a state."""
+
+
+def folders_in_the_code() -> set[str]:
+    """The folders of blobs that the code names."""
+    package = Path(hayase.__file__).parent
+    files = [each for name in ("app", "runtime", "task", "state", "query") for each in (package / name).rglob("*.py")]
+    named = re.compile(r'^_?[A-Z_]+ = "([a-z-]+/)', re.MULTILINE)
+    written = re.compile(r'f?"((?:changelog|snapshots)/)')
+    texts = [each.read_text() for each in (*files, package / "log" / "assignments.py")]
+    return {name for text in texts for pattern in (named, written) for name in pattern.findall(text)} - ELSEWHERE
+
+
+def test_all_that_the_code_puts_into_a_checkpoint_is_closed_when_a_copy_of_it_is_restored(tmp_path: Path) -> None:
+    folders = folders_in_the_code()
+    assert {"assignments/", "rounds/", "changelog/", "snapshots/"} <= folders
+    place = tmp_path / "restored"
+    old(*(place / folder / "0" for folder in sorted(folders)), place / "plan.json", place / "lineage")
+    (place / "thesis.txt").write_text("of its user")  # so that only what is known is closed
+    settle(config(tmp_path, checkpoint_dir=place))
+    opened = {Path(each.rpartition(" ")[0]).name for each in open_below(place)}
+    assert opened <= {"restored", "thesis.txt"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,34 @@ def test_a_damaged_membership_or_program_is_named(tmp_path: Path) -> None:
     (tmp_path / "topologies" / "000000000001").write_bytes(b"{")
     with pytest.raises(CheckpointError, match="topologies/000000000001"):
         Membership(blobs)
+
+
+def test_programs_without_the_list_of_their_topologies_are_no_runtime_that_begins(tmp_path: Path) -> None:
+    membership = Membership(PosixBlobs(tmp_path))
+    membership.begin()
+    membership.publish({"a": Member("shop-a", membership.keep_program(copy(), {}))})
+    shutil.rmtree(tmp_path / "topologies")
+    with pytest.raises(CheckpointError, match="restore topologies/ from a copy") as raised:
+        Membership(PosixBlobs(tmp_path)).begin()
+    assert raised.value.condition == "TOPOLOGIES_LOST"
+    shutil.rmtree(tmp_path / "topology-programs")
+    Membership(PosixBlobs(tmp_path)).begin()
+
+
+def test_a_runtime_that_is_killed_between_its_first_program_and_list_starts_again(tmp_path: Path) -> None:
+    membership = Membership(PosixBlobs(tmp_path))
+    membership.begin()
+    membership.keep_program(copy(), {})
+    again = Membership(PosixBlobs(tmp_path))
+    again.begin()
+    assert again.members == {}
+
+
+def test_a_file_that_is_no_list_is_not_read_as_one(tmp_path: Path) -> None:
+    membership = Membership(PosixBlobs(tmp_path))
+    membership.publish({"a": Member("shop-a", "x")})
+    (tmp_path / "topologies" / "copy~").write_text("of an editor")
+    again = Membership(PosixBlobs(tmp_path))
+    assert again.members.keys() == {"a"}
+    again.publish({"b": Member("shop-b", "y")})
+    assert (tmp_path / "topologies" / "copy~").exists()

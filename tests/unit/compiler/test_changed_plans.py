@@ -18,9 +18,14 @@ from hayase import (
     Materialized,
     Processor,
     Serdes,
+    SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     TimeWindows,
     Topology,
+    UnlimitedWindows,
+    Window,
+    Windows,
     count,
 )
 from hayase.compiler.plan_comparison import PlanDifference, compare
@@ -328,3 +333,85 @@ def test_a_shape_without_its_fields_of_later_releases_can_be_read() -> None:
 def test_ids_of_parts_say_whether_they_are_global(natural: str) -> None:
     old = PlanShape({natural: SubtopologyShape({}, {"a": "kv"})}, (), 1, 1)
     assert match(old, old).ids == {natural: natural}
+
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+class Shifts(Windows):
+    size_ms, grace_ms = 1_000, 0
+
+    def windows_for(self, timestamp_ms: int) -> list[Window]:
+        return [Window(timestamp_ms // 1_000 * 1_000, timestamp_ms // 1_000 * 1_000 + 1_000)]
+
+
+class OtherShifts(Shifts):
+    pass
+
+
+def windowed(windows: Any) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        builder.stream("in", READ).group_by_key().windowed_by(windows).agg(Materialized.as_("counts"), n=count())
+
+    return build
+
+
+TUMBLING = TimeWindows.of_size_with_no_grace(MINUTE)
+OTHER_WINDOWS = [
+    (TUMBLING, TimeWindows.of_size_with_no_grace(2 * MINUTE), "tumbling windows of 60 s", "tumbling windows of 120 s"),
+    (TUMBLING, TUMBLING.advance_by(MINUTE / 2), "tumbling windows of 60 s", "hopping windows of 60 s every 30 s"),
+    (
+        TUMBLING,
+        SlidingWindows.of_time_difference_with_no_grace(MINUTE),
+        "tumbling windows of 60 s",
+        "sliding windows of 60 s",
+    ),
+    (
+        SessionWindows.of_inactivity_gap_with_no_grace(MINUTE),
+        SessionWindows.of_inactivity_gap_with_no_grace(timedelta(milliseconds=1)),
+        "sessions with a gap of 60 s",
+        "sessions with a gap of 1 ms",
+    ),
+    (TUMBLING, UnlimitedWindows.of(), "tumbling windows of 60 s", "one window from 0 s on"),
+    (Shifts(), OtherShifts(), "Shifts of up to 1 s", "OtherShifts of up to 1 s"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "old_text", "new_text"), OTHER_WINDOWS)
+def test_other_windows_of_an_aggregation_are_refused_with_both_and_with_what_to_do(
+    before: Any, after: Any, old_text: str, new_text: str
+) -> None:
+    _, _, difference = changed(shape(windowed(before)), shape(windowed(after)))
+    (refused,) = difference.refused
+    assert refused.startswith(f"store counts has rows of {old_text}, and would get rows of {new_text} among them")
+    assert "another name" in refused
+    _, _, back = changed(shape(windowed(after)), shape(windowed(before)))
+    assert back.refused
+
+
+def test_another_grace_period_alone_is_allowed_and_reported() -> None:
+    after = TimeWindows.of_size_and_grace(MINUTE, HOUR)
+    _, _, difference = changed(shape(windowed(TUMBLING)), shape(windowed(after)))
+    assert difference == PlanDifference(
+        changes=("sub-topology 0 has another grace in store counts: grace 0 s -> 3600 s",)
+    )
+
+
+def test_windows_that_an_earlier_release_did_not_keep_are_not_compared() -> None:
+    old = shape(windowed(TUMBLING))
+    parts = {name: msgspec.structs.replace(part, windows={}, graces_ms={}) for name, part in old.subtopologies.items()}
+    _, after, difference = changed(msgspec.structs.replace(old, subtopologies=parts), shape(windowed(Shifts())))
+    assert difference == PlanDifference()
+    assert after.subtopologies["0"].windows == {"counts": "Shifts of up to 1 s"}
+
+
+def test_windows_of_a_cogroup_are_compared() -> None:
+    def build(windows: Any) -> PlanShape:
+        builder = StreamsBuilder()
+        one = builder.stream("in", READ).group_by_key()
+        cogrouped = one.cogroup(lambda key, value, total: total + 1)
+        cogrouped.windowed_by(windows).aggregate(lambda: 0, Materialized.as_("counts").with_value_serde(Serdes.long()))
+        return shape_of_topology(builder.build())
+
+    _, _, difference = changed(build(TUMBLING), build(TimeWindows.of_size_with_no_grace(HOUR)))
+    assert "rows of tumbling windows of 60 s" in difference.refused[0]

@@ -21,6 +21,7 @@ from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.pickling import pickled, unpickled
 from hayase.runtime.wire.unpicklable import unpicklable_part
+from hayase.runtime.wire.whole_objects import check_whole
 from hayase.serde.protocol import Serde
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.environment.folders import StateFolders
@@ -218,9 +219,12 @@ def programs(blobs: BlobStore) -> Iterator[AppSpec]:
     """The programs that earlier starts shipped and that are there still, as far as they can be loaded here."""
     for name in blobs.list(_PROGRAMS):
         try:
-            yield load_app_spec(blobs, name.removeprefix(_PROGRAMS))
+            program = load_app_spec(blobs, name.removeprefix(_PROGRAMS))
+            check_whole(program)
         except Exception as error:  # code of the user, which may be gone or made for other versions
             _LOG.debug("%s cannot be loaded: %s", name, error)
+        else:
+            yield program
 
 
 def program_name(digest: str) -> str:
