@@ -107,7 +107,7 @@ def test_topologies_read_one_topic_each_with_serdes_of_its_own(place: Place) -> 
         put(place, 0, 20)
         until(lambda: place.last("sums") == summed(20) and len(texts_in(place, "lengths")) == 20)
         assert sorted(texts_in(place, "lengths"))[0] == '{"amount": 0} has 13'
-        assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
+        until(lambda: {app.state for app in runtime.topologies.values()} == {State.RUNNING})
 
 
 def test_a_topology_that_is_at_least_once_leaves_no_markers_beside_those_that_are_exactly_once(place: Place) -> None:
