@@ -5,6 +5,7 @@ One that makes progress is left alone, however slow it is.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -74,6 +75,24 @@ def test_signs_of_life_keep_a_step_alive_for_ever(scene: Scene) -> None:
     with at_work("0-1", 7):
         scene.look_for(100, moved)
     assert not scene.kills
+
+
+def test_the_timer_takes_the_limit_of_the_topology_whose_step_begins(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[float] = []
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: timers.append(seconds))
+    scene.dog.start()
+    try:
+        with at_work("0-1", 7):
+            pass
+        scene.dog.set_limit(4.0)
+        scene.dog.set_limit(4.0)
+        with at_work("0-1", 8):  # it may keep Python's lock from here on, so that no look comes any more
+            pass
+    finally:
+        scene.dog.stop()
+    assert timers == [1.25 * LIMIT_S + 1, 1.25 * 4 + 1]
 
 
 def test_many_short_steps_are_no_long_one(scene: Scene) -> None:

@@ -120,9 +120,11 @@ class Watchdog:
 
     def set_limit(self, limit_s: float) -> None:
         """How long steps may be without a sign of life from now on; call it between two steps."""
-        self._limit_s = limit_s
+        changed, self._limit_s = limit_s != self._limit_s, limit_s
         self._look_s = min(_LOOK_MAX_S, limit_s / _LOOKS)
         self._account.limit_s = limit_s
+        if changed and self._wound:  # a step that never lets go of Python's lock leaves no other moment for it
+            self._wind()
 
     def begin(self, step: Step | None) -> None:
         """A step begins; or none is at work any more.
