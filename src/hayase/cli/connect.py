@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, MissingRequirementError
 from hayase.core.logs import configure_logging
+from hayase.core.signal_event import SignalEvent
 from hayase.log.config import log_config
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def connect(
     configure_logging(form=of_log.log_format or "text", level=of_log.log_level or "INFO", secrets=of_log.secrets)
     log = log_config(of_log)
     props = {name: str(value) for name, value in settings.items() if not _is_of_log_or_spark(name)}
-    ended = threading.Event()
+    ended = SignalEvent()
     _end_at_signals(ended)
     with ExitStack() as stack:
         lease = _lease(stack, log, props, ended)
@@ -114,7 +114,7 @@ def connect(
         raise lost
 
 
-def _end_at_signals(ended: threading.Event) -> None:
+def _end_at_signals(ended: SignalEvent) -> None:
     """Set the event at Ctrl-C, SIGTERM, or when the terminal is closed.
 
     What is ignored stays ignored, as with a JVM: a script that ends with `hayase connect &` starts it so, and a Ctrl-C
@@ -125,7 +125,7 @@ def _end_at_signals(ended: threading.Event) -> None:
             signal.signal(number, lambda *_: ended.set())
 
 
-def _lease(stack: ExitStack, log: LogConfig, props: Mapping[str, str], ended: threading.Event) -> WorkerLease:
+def _lease(stack: ExitStack, log: LogConfig, props: Mapping[str, str], ended: SignalEvent) -> WorkerLease:
     """The lease of the group, until the stack is left; sets the event if another worker takes over."""
     from hayase.connect.config.worker_config import WorkerConfig
     from hayase.connect.worker_lease import WorkerLease

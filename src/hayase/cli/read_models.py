@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from datetime import timedelta
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from hayase.cli.state_output import Output, lines_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.core.records import TopicPartition
+from hayase.core.signal_event import SignalEvent
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.patterns.read_models.read_model import ReadModel, read_models_of
@@ -61,7 +61,7 @@ def run(
     loaded, settings = _loaded(target, config, config_file)
     models = _models(loaded)
     runners = [ReadModelRunner(_named(models, each), settings) for each in name or sorted(models)]
-    stop = threading.Event()
+    stop = SignalEvent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     _make_topics(runners, settings)
@@ -85,7 +85,7 @@ def _make_topics(runners: list[ReadModelRunner], settings: StreamsConfig) -> Non
         log.close()
 
 
-def _wait(runners: list[ReadModelRunner], stop: threading.Event, *, until_filled: bool) -> None:
+def _wait(runners: list[ReadModelRunner], stop: SignalEvent, *, until_filled: bool) -> None:
     printed: dict[str, str] = {}
     ended = (ReadModelState.FAILED, ReadModelState.STOPPED)
     while not stop.is_set():
