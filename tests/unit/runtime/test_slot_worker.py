@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from hayase.core.errors import LogError, ProductionError
+from hayase.core.errors import LogError, ProcessingError, ProductionError
 from hayase.log.assignments import LARGE_EPOCH_RECORDS, Place
 from hayase.log.kafka.slot_writer import SlotStep
 from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch
+from hayase.runtime.wire.failure import find_error
 from hayase.runtime.wire.shared_options import SharedOptions
 from hayase.runtime.wire.slot_messages import PoolRequest, ReleaseTopology, TopologyRequest, TopologyResult
 from hayase.runtime.worker import slot_client
@@ -40,6 +41,7 @@ class Slots:
     transactions: list[list[str]] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    raising: dict[str, BaseException] = field(default_factory=dict)
 
     def publish(self, steps: Sequence[SlotStep]) -> list[bool]:
         """As the writer of the slot."""
@@ -83,6 +85,8 @@ class Host:
         time.sleep(self._slots.slow_s.get(self._name, 0.0))
         if self._name == "broken":
             raise ZeroDivisionError
+        if self._name in self._slots.raising:
+            raise self._slots.raising[self._name]
         count = self._slots.records.get(self._name, 1)
         batch: OutgoingBatch = OutputBatch("out", [b"k"] * count, [b"v"] * count, [1] * count)
         if self._name in self._slots.spilled:
@@ -101,6 +105,8 @@ class Host:
 
     def close(self) -> None:
         self._slots.closed.append(self._name)
+        if self._name in self._slots.raising:
+            raise self._slots.raising[self._name]
 
 
 @pytest.fixture
@@ -228,3 +234,26 @@ def test_a_slot_says_that_a_bundle_has_another_place(worker: SlotWorker, slots: 
     slots.moved.add("b")
     results = run(worker, request("a"), request("b"))
     assert [(result.place_lost, bool(result.error)) for result in results] == [(False, False), (True, True)]
+
+
+class Panic(BaseException):
+    """What an extension in Rust raises when it panics."""
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), Panic("index out of bounds")])
+def test_a_topology_that_would_end_the_process_fails_alone_with_what_it_raised(
+    worker: SlotWorker, slots: Slots, raised: BaseException
+) -> None:
+    slots.raising["b"] = raised
+    results = run(worker, request("a"), request("b"), request("c"))
+    assert names(results) == ["a", "", "c"]
+    error = find_error(results[1].error)
+    assert isinstance(error, ProcessingError) and error.condition == "PROCESSING_FAILED"
+    assert "test_slot_worker.py:" in str(error) and f"{type(raised).__name__}: {raised}" in str(error)
+    assert slots.closed == ["b"], "it is let go of, whatever its processors raise"
+
+
+def test_control_c_ends_a_slot(worker: SlotWorker, slots: Slots) -> None:
+    slots.raising["b"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run(worker, request("b"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -474,6 +475,23 @@ def test_an_error_in_close_is_one_line_that_names_the_node() -> None:
         match=r"close of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR",
     ):
         TopologyTestDriver(builder.build()).close()
+
+
+def test_a_processor_that_would_end_the_process_in_close_is_an_error_and_the_others_are_closed() -> None:
+    closed = []
+
+    class Leaving(Custom):
+        def close(self) -> None:
+            closed.append(self)
+            sys.exit(3)
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", IN)
+    for _ in range(2):
+        stream.process(lambda: Leaving(lambda context, record: None))
+    with pytest.raises(ProcessingError, match=r"close of the processor failed: \S+:\d+ in close: SystemExit: 3"):
+        TopologyTestDriver(builder.build()).close()
+    assert len(closed) == 2
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("process", "Processor"), ("process_values", "FixedKeyProcessor")])

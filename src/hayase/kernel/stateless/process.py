@@ -122,7 +122,7 @@ def user_code(what: str, ctx: RowContext) -> Iterator[None]:
         yield
     except HayaseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit would end a process that others are in
         raise ProcessingError(
             "PROCESSOR_FAILED",
             f"{what} of the processor failed: {said(error)}; fix it, the epoch is run again then",

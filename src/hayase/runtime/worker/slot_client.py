@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from hayase.core.decoding import decode_msgpack
-from hayase.core.errors import LogError
+from hayase.core.errors import LogError, ProcessingError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.steps import asking, at_work
@@ -52,6 +52,7 @@ from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.slot_publisher import publish_together, slot_step
 from hayase.runtime.worker.spare_source import machine_of, offer_spares
 from hayase.runtime.worker.worker import WorkerProcess
+from hayase.serde.faults import said
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.bundle_result import PreparedEpoch
 from hayase.task.epoch_record import EpochRecord
@@ -182,7 +183,9 @@ class SlotWorker:
         if host is not None:
             try:
                 host.close()
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # a processor may call sys.exit
                 _LOG.warning("what was kept for %s could not be closed", application_id, exc_info=True)
 
     def close(self) -> None:
@@ -208,8 +211,10 @@ class SlotWorker:
         with log_context(application_id=request.application_id):
             try:
                 self._prepare(ready)
-            except Exception as error:  # of code, data, state or topics of this topology: others go on
-                ready.error = error
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # of code, data, state or topics of this topology: others go on
+                ready.error = error if isinstance(error, Exception) else _no_exception(error)
         self._preparing = ""
         ready.busy_s = time.monotonic() - began
         return ready
@@ -330,6 +335,17 @@ class SlotWorker:
                 self.release(next(iter(self._hosts)))
         self._hosts.move_to_end(request.application_id)
         return host
+
+
+def _no_exception(error: BaseException) -> ProcessingError:
+    """The error of a topology whose code has raised what is to end a process, or a thread of it."""
+    failed = ProcessingError(
+        "PROCESSING_FAILED",
+        f"the topology's code has raised what ends a process: {said(error)}; have it raise an Exception, which the "
+        "exception handlers are asked about",
+    )
+    failed.__cause__ = error
+    return failed
 
 
 def _publish_now(host: WorkerProcess, request: TopologyRequest, publication: Publication) -> bool | None:
