@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -133,7 +134,8 @@ class TopologyRunner:
     def stop(self, timeout_s: float) -> bool:
         """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs."""
         control = self.run.control
-        control.request_stop()
+        with contextlib.suppress(FileNotFoundError):  # another thread has closed it just now, and its folder is gone
+            control.request_stop()
         deadline = time.monotonic() + timeout_s
         while not self._at_rest() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
