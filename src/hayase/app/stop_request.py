@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import FrameType, TracebackType
 
 from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.core.signal_event import SignalEvent
 
 OF_STOPPING = frozenset({"PLANNER_LOST", "SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch, or a signal ends Spark, too: no failure of the
@@ -31,7 +32,7 @@ class StopRequest:
     """
 
     def __init__(self, *, keep_handlers: bool = False) -> None:
-        self._event = threading.Event()
+        self._event = SignalEvent()
         self._keep_handlers = keep_handlers
         self._before: dict[int, SignalHandler] = {}
 

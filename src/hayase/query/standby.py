@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder, open_file
+from hayase.core.signal_event import SignalEvent
 from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import FollowerReplica
 from hayase.storage.open import open_blobs
@@ -133,7 +133,7 @@ def follow_until(replica: FollowerReplica, stopped: Callable[[float], bool], pol
 def main(arguments: list[str]) -> int:
     """Follow until SIGTERM, or until the parent is gone."""
     checkpoint, application_id, folder, parent = arguments
-    stop = threading.Event()
+    stop = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
