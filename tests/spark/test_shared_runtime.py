@@ -96,7 +96,7 @@ def test_topologies_read_the_same_topic_each_with_a_position_of_its_own(place: P
         place.put("in", amounts(50, 80))
         wait(lambda: place.last("out") == expected(80) and place.last("late") == expected_rests(80), runtime)
         assert runtime.topology("totals").store("totals").get("k0").value == expected(80)["k0"]
-        assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
+        wait(lambda: {app.state for app in runtime.topologies.values()} == {State.RUNNING}, runtime)
         wait(lambda: runtime.topology("totals").progress().consumed == 80, runtime)
         assert runtime.topology("rests").config.application_id == f"{place.application_id}-rests"
 
@@ -311,7 +311,7 @@ def test_worker_processes_that_are_killed_are_replaced_and_nothing_is_lost_or_do
                 os.kill(worker, signal.SIGKILL)
         place.put("in", amounts(60, 80))
         wait(lambda: place.last("out") == expected(80) and place.last("rests") == expected_rests(80), runtime)
-        assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
+        wait(lambda: {app.state for app in runtime.topologies.values()} == {State.RUNNING}, runtime)
 
 
 @pytest.mark.kafka
