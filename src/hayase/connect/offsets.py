@@ -18,13 +18,11 @@ from hayase.connect.model import SourceOffset, SourcePartition
 from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError
 from hayase.core.records import Headers, TopicPartition
-from hayase.log.protocol import Log, OutputBatch
+from hayase.log.protocol import OPEN_TRANSACTION_MAX_S, Log, OutputBatch
 
 OFFSETS_PARTITIONS = 25
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 MARKER_HEADER = "hayase.marker"
-_WAIT_S = 90.0
-"""Longer than the transaction of a process that died is open."""
 _POLL_S = 0.01
 
 
@@ -114,7 +112,12 @@ def offset_batch(
 
 
 def load_offsets(
-    log: Log, topic: str, connector: str, *, sleep: Callable[[float], None] = time.sleep, wait_s: float = _WAIT_S
+    log: Log,
+    topic: str,
+    connector: str,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    wait_s: float = OPEN_TRANSACTION_MAX_S,
 ) -> ConnectorOffsets:
     """All offsets of a connector that were committed before the call.
 
@@ -129,7 +132,7 @@ def load_offsets(
 
 
 def read_whole_topic(
-    log: Log, topic: str, *, sleep: Callable[[float], None] = time.sleep, wait_s: float = _WAIT_S
+    log: Log, topic: str, *, sleep: Callable[[float], None] = time.sleep, wait_s: float = OPEN_TRANSACTION_MAX_S
 ) -> Iterator[tuple[bytes | None, bytes | None, Headers]]:
     """Keys, values and headers of all records that were committed before the call; none if there is no such topic.
 

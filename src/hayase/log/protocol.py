@@ -22,6 +22,11 @@ Int64Array = npt.NDArray[np.int64]
 Int32Array = npt.NDArray[np.int32]
 
 
+OPEN_TRANSACTION_MAX_S = 90.0
+"""Who reads to the end waits for so long. On Kafka the transaction of a process that died is open for a minute
+(`transaction.timeout.ms`), and a broker looks for such every ten seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """How to open a log.

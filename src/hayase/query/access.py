@@ -33,6 +33,7 @@ from hayase.query.source import PinnedSource, StateSource
 from hayase.query.stores import StoreHandle, open_store
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.history import oldest_epoch, open_past_states
+from hayase.state.environment.reader import READ_MAX_S
 from hayase.state.environment.remote_bundles_marker import is_moving
 from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
@@ -105,7 +106,7 @@ class StoreAccess:
         *,
         as_of_epoch: int | None = None,
         as_of: datetime | int | None = None,
-        max_seconds: float = 10.0,
+        max_seconds: float = READ_MAX_S,
     ) -> Iterator[PinnedStores]:
         """See `StreamsApp.pin`."""
         given = list(names)

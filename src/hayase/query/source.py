@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hayase.core.errors import StateError
 from hayase.state.environment.epoch_lock import EpochLock
-from hayase.state.environment.reader import BundleReader, EmptySnapshot, ReaderSnapshot
+from hayase.state.environment.reader import READ_MAX_S, BundleReader, EmptySnapshot, ReaderSnapshot
 
 Snapshots = Mapping[str, ReaderSnapshot]
 """Snapshots by bundle."""
@@ -81,7 +81,7 @@ class StateSource:
         bundles: Iterable[str],
         *,
         strict: bool,
-        max_seconds: float = 10.0,
+        max_seconds: float = READ_MAX_S,
         wait_s: float = WAIT_S,
         first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
     ) -> Iterator[Snapshots]:
@@ -167,7 +167,7 @@ class StateSource:
             return taken.renew() or taken.renew()
 
     @contextmanager
-    def _snapshot(self, bundle: str, max_seconds: float = 10.0) -> Iterator[ReaderSnapshot]:
+    def _snapshot(self, bundle: str, max_seconds: float = READ_MAX_S) -> Iterator[ReaderSnapshot]:
         with self._reader(bundle).snapshot(max_seconds=max_seconds) as snapshot:
             self._check(snapshot)
             yield snapshot

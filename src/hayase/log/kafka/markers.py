@@ -31,7 +31,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import LATEST, KafkaAdmin, own_partitions
 from hayase.log.kafka.clients import log_error, open_consumer
 from hayase.log.kafka.forks import ProcessBound
-from hayase.log.protocol import LogConfig, Marker
+from hayase.log.protocol import OPEN_TRANSACTION_MAX_S, LogConfig, Marker
 
 _PARTITIONS = 32
 _TAIL = 64
@@ -43,9 +43,6 @@ _TOPIC_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _WAIT_S = 0.002
-READ_MAX_S = 90.0
-"""So long a read waits for the end: the transaction of a process that died is open for a minute
-(`transaction.timeout.ms`), and the broker looks for such every ten seconds."""
 _TOPIC_KNOWN_S = 60.0
 """So long a consumer surely keeps what it has heard of a topic."""
 _SLOT_KEY = "@slot/"
@@ -113,7 +110,7 @@ class MarkerTopics(ProcessBound):
         config: LogConfig,
         admin: KafkaAdmin,
         *,
-        timeout_s: float = READ_MAX_S,
+        timeout_s: float = OPEN_TRANSACTION_MAX_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()

@@ -34,6 +34,9 @@ answers lets go of Python's lock, and gets it back behind all others that comput
 _CHECKED_EVERY = 512
 """Entries of a scan between two looks at the clock."""
 
+READ_MAX_S = 10.0
+"""So long a snapshot may be read: what it reads cannot be used again meanwhile."""
+
 
 class _Deadline:
     def __init__(self, max_seconds: float, clock: Callable[[], float]) -> None:
@@ -146,7 +149,7 @@ class EmptySnapshot(ReaderSnapshot):
         max_seconds: how long it may be read.
     """
 
-    def __init__(self, checkpoint_id: str, max_seconds: float = 10.0) -> None:
+    def __init__(self, checkpoint_id: str, max_seconds: float = READ_MAX_S) -> None:
         self.epoch = NOTHING_APPLIED
         self.checkpoint_id = checkpoint_id
         self._deadline = _Deadline(max_seconds, time.monotonic)
@@ -182,7 +185,7 @@ class BundleReader:
         self._looked_at: tuple[float, lmdb.Environment] | None = None
 
     @contextmanager
-    def snapshot(self, *, max_seconds: float = 10.0) -> Iterator[ReaderSnapshot]:
+    def snapshot(self, *, max_seconds: float = READ_MAX_S) -> Iterator[ReaderSnapshot]:
         """The state after the last epoch applied, the same for as long as the `with` lasts.
 
         Args:
