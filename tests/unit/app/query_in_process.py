@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.spark.place import Place
+
+from hayase import StreamsRuntime
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder
 from hayase.core.socket_folder import socket_folder
+from hayase.log.protocol import LogConfig
 from hayase.runtime.epochs.shared_planner import SharedPlanner
 from hayase.runtime.epochs.slot_jobs import SlotOrder
 from hayase.runtime.wire.endpoints import RunEndpoints
@@ -100,3 +105,19 @@ class QueryInProcess:
             work_off(worker, order.slot, job, order.address)
         else:
             worker.run_round(order.slot, order.round)
+
+
+@contextmanager
+def embedded_place(folder: Path, *topics: str) -> Iterator[Place]:
+    """A place on an embedded log that has these topics."""
+    with Place(folder, LogConfig("embedded", str(folder / "log"), {"fsync": "false"})) as place:
+        for name in topics:
+            place.topic(name)
+        yield place
+
+
+def runtime_in(place: Place, **more: Any) -> StreamsRuntime:
+    """A shared runtime with the settings of a place, without those that topologies have."""
+    settings = place.settings(**more)
+    del settings["commit.interval.ms"]
+    return StreamsRuntime(settings)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from tests.spark.place import Place
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
-from hayase import Consumed, Serdes, State, StreamsBuilder, StreamsRuntime, Topology
+from hayase import Consumed, Serdes, State, StreamsBuilder, Topology
 from hayase.app.membership import Member, Membership
 from hayase.core.errors import CheckpointError, TopologyError
-from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -33,26 +32,18 @@ def copying(name: str) -> Topology:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as place:
-        for topic in ("numbers", "out-good", "out-bad"):
-            place.topic(topic)
-        yield place
-
-
-def new_runtime(place: Place) -> StreamsRuntime:
-    given = place.settings()
-    del given["commit.interval.ms"]
-    return StreamsRuntime(given)
+    with embedded_place(tmp_path, "numbers", "out-good", "out-bad") as made:
+        yield made
 
 
 def checkpoint(place: Place) -> Path:
-    config = new_runtime(place).config
+    config = runtime_in(place).config
     return config.state_dir / config.application_id / "checkpoint"
 
 
 def remembering_two(place: Place) -> None:
     """A runtime with two topologies has run."""
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.start()
         runtime.add_topology("good", copying("good"))
         runtime.add_topology("bad", copying("bad"))
@@ -93,7 +84,7 @@ def test_a_remembered_program_that_cannot_be_loaded_is_the_error_of_its_topology
     remembering_two(place)
     condition = spoil(checkpoint(place))
     place.put("numbers", [("a", "1", 1)])
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.start()
         wait_until(lambda: len(place.partitions("out-good")[0]) == 1)
         bad = runtime.topology("bad")
@@ -104,13 +95,13 @@ def test_a_remembered_program_that_cannot_be_loaded_is_the_error_of_its_topology
             runtime.restart("bad")
         runtime.pause("bad")
         assert runtime.state is State.RUNNING
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.start()
         assert runtime.topology("bad").state is State.ERROR, "it is still remembered"
         runtime.resume("bad")
         runtime.replace_topology("bad", copying("bad"))
         wait_until(lambda: len(place.partitions("out-bad")[0]) == 1)
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.start()
         assert runtime.topology("bad").error is None
 
@@ -119,7 +110,7 @@ def test_a_remembered_program_that_cannot_be_loaded_is_the_error_of_its_topology
 def test_a_topology_whose_remembered_program_cannot_be_loaded_can_be_removed(place: Place) -> None:
     remembering_two(place)
     truncate_program(checkpoint(place))
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.start()
         runtime.remove_topology("bad", delete_state=True)
         with pytest.raises(TopologyError, match="has good"):
@@ -131,7 +122,7 @@ def test_a_topology_whose_remembered_program_cannot_be_loaded_can_be_removed(pla
 def test_a_program_of_a_file_takes_the_place_of_a_remembered_one_that_cannot_be_loaded(place: Place) -> None:
     remembering_two(place)
     truncate_program(checkpoint(place))
-    with new_runtime(place) as runtime:
+    with runtime_in(place) as runtime:
         runtime.add_topology("bad", copying("bad"))
         runtime.start()
         assert runtime.topology("bad").error is None

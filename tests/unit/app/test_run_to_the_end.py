@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from tests.spark.place import Place
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
-from hayase import Consumed, Produced, Serdes, StreamsBuilder, StreamsRuntime, Topology
-from hayase.log.protocol import LogConfig
+from hayase import Consumed, Produced, Serdes, StreamsBuilder, Topology
 from hayase.runtime.driver import shared_query
 
 pytestmark = pytest.mark.long
@@ -24,9 +23,7 @@ RECORDS = [("a", "1", 1), ("b", "2", 2), ("c", "3", 3)]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as made:
-        for name in ("in", "middle", "out"):
-            made.topic(name)
+    with embedded_place(tmp_path, "in", "middle", "out") as made:
         yield made
 
 
@@ -48,12 +45,6 @@ def copying(source: str | re.Pattern[str], sink: str) -> Topology:
     builder = StreamsBuilder()
     builder.stream(source, Consumed.with_(text, text)).to(sink, Produced.with_(text, text))
     return builder.build()
-
-
-def runtime_in(place: Place) -> StreamsRuntime:
-    settings = place.settings()
-    del settings["commit.interval.ms"]
-    return StreamsRuntime(settings)
 
 
 @pytest.mark.parametrize("source", ["middle", re.compile("mid.*")], ids=["by name", "by pattern"])

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.place import Place
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
-from hayase import Consumed, Serdes, State, StreamsBuilder, StreamsRuntime
+from hayase import Consumed, Serdes, State, StreamsBuilder
 from hayase.core.errors import ProcessingError
-from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
 
 CLOSE_S = 0.5
@@ -47,14 +45,10 @@ def test_a_run_to_the_end_whose_query_failed_raises_the_error_of_the_query(
 ) -> None:
     monkeypatch.setattr(shared_query, "SharedQuery", FailingQuery)
     text = Serdes.string()
-    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as place:
-        for name in ("numbers", "copies"):
-            place.topic(name)
+    with embedded_place(tmp_path, "numbers", "copies") as place:
         builder = StreamsBuilder()
         builder.stream("numbers", Consumed.with_(text, text)).to("copies")
-        settings = place.settings()
-        del settings["commit.interval.ms"]
-        runtime = StreamsRuntime(settings)
+        runtime = runtime_in(place)
         runtime.add_topology("copy", builder.build())
         with pytest.raises(ProcessingError, match="a task was tried too often"):
             runtime.run_to_end()

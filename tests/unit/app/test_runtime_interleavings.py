@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.spark.place import Place
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
 from hayase import (
     Consumed,
@@ -29,7 +28,6 @@ from hayase import (
     Topology,
     count,
 )
-from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -212,22 +210,14 @@ class Interleaving:
         }
 
     def _opened(self) -> StreamsRuntime:
-        settings = self.place.settings(epoch_span_max_ms=self.span_ms)
-        del settings["commit.interval.ms"]
-        runtime = StreamsRuntime(settings)
+        runtime = runtime_in(self.place, epoch_span_max_ms=self.span_ms)
         runtime.start()
         return runtime
 
 
-@contextmanager
-def place_in(folder: Path) -> Iterator[Place]:
-    with Place(folder, LogConfig("embedded", str(folder / "log"), {"fsync": "false"})) as place:
-        yield place
-
-
 def expect_results_as_alone(seed: int, span_ms: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with place_in(folder) as place:
+    with embedded_place(folder) as place:
         steps = Interleaving(seed, place, span_ms)
         try:
             for _ in range(STEPS):

@@ -10,8 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.unit.app.query_in_process import QueryInProcess
-from tests.unit.app.test_runtime_interleavings import SHAPES, Interleaving, built, place_in
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place
+from tests.unit.app.test_runtime_interleavings import SHAPES, Interleaving, built
 
 from hayase import Topology
 from hayase.core.errors import HayaseError
@@ -79,7 +79,7 @@ def change_from_threads(seed: int, *, close: bool, folder: Path) -> set[str]:
 
     Afterwards each topology has the result that it has alone.
     """
-    with place_in(folder) as place:
+    with embedded_place(folder) as place:
         steps = Interleaving(seed, place, 300)
         try:
             for name in sorted(SHAPES):

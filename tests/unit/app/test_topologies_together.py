@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.spark.place import Place, until
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
 from hayase import (
     Consumed,
@@ -23,14 +23,12 @@ from hayase import (
     Serdes,
     State,
     StreamsBuilder,
-    StreamsRuntime,
     Topology,
     count,
     sum_,
 )
 from hayase.core.errors import StreamsStoppedError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
 from hayase.runtime.worker import memory_bound, slot_client
 from hayase.runtime.worker.slot_client import SlotWorker
@@ -44,15 +42,8 @@ AT_ONCE: dict[str, object] = {"commit.interval.ms": 0}
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as made:
-        made.topic("in")
+    with embedded_place(tmp_path, "in") as made:
         yield made
-
-
-def runtime_in(place: Place, **more: Any) -> StreamsRuntime:
-    settings = place.settings(**more)
-    del settings["commit.interval.ms"]
-    return StreamsRuntime(settings)
 
 
 def lengths(sink: str) -> Topology:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from tests.spark.place import Place, until
-from tests.unit.app.query_in_process import QueryInProcess
+from tests.unit.app.query_in_process import QueryInProcess, embedded_place, runtime_in
 
 from hayase import Consumed, Materialized, Produced, Serdes, State, StreamsApp, StreamsBuilder, StreamsRuntime, Topology
 from hayase.cli.main import run_cli
 from hayase.core.errors import HayaseError, LeaseHeldError
-from hayase.log.protocol import LogConfig
 from hayase.runtime.driver import shared_query
 from hayase.runtime.driver.lease import lease_for
 from hayase.storage.open import open_blobs
@@ -27,9 +26,7 @@ TEXT = Serdes.string()
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(shared_query, "SharedQuery", QueryInProcess)
-    with Place(tmp_path, LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})) as made:
-        for name in ("in", "out", "other"):
-            made.topic(name)
+    with embedded_place(tmp_path, "in", "out", "other") as made:
         yield made
 
 
@@ -46,10 +43,8 @@ def counting() -> Topology:
     return builder.build()
 
 
-def runtime_in(place: Place, **more: Any) -> StreamsRuntime:
-    settings = place.settings(application_id="shop", **more)
-    del settings["commit.interval.ms"]
-    return StreamsRuntime(settings)
+def shop_in(place: Place, **more: Any) -> StreamsRuntime:
+    return runtime_in(place, application_id="shop", **more)
 
 
 def refused(start: Any) -> None:
@@ -64,11 +59,11 @@ def goes_on(place: Place, key: str) -> None:
 
 
 def test_beside_a_running_runtime_no_other_copy_of_it_or_of_its_topologies_starts(place: Place) -> None:
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", copying("out"))
         runtime.start()
         goes_on(place, "first")
-        other = runtime_in(place)
+        other = shop_in(place)
         refused(other.start)
         assert (other.state, runtime.state) == (State.ERROR, State.RUNNING)
         for application_id in ("shop", "shop-a"):
@@ -80,12 +75,10 @@ def test_beside_a_running_runtime_no_other_copy_of_it_or_of_its_topologies_start
 
 
 def test_a_runtime_that_adopts_what_another_one_runs_is_refused_that_topology_alone(place: Place) -> None:
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", copying("out"))
         runtime.start()
-        settings = place.settings(application_id="market")
-        del settings["commit.interval.ms"]
-        with StreamsRuntime(settings) as other:
+        with runtime_in(place, application_id="market") as other:
             other.add_topology("b", copying("other"))
             other.start()
             refused(lambda: other.add_topology("c", copying("out"), application_id="shop-a"))
@@ -96,7 +89,7 @@ def test_a_runtime_that_adopts_what_another_one_runs_is_refused_that_topology_al
 
 def test_beside_an_application_of_its_id_a_runtime_does_not_start(place: Place) -> None:
     app = place.app(copying("out"), application_id="shop")
-    runtime = runtime_in(place)
+    runtime = shop_in(place)
     runtime.add_topology("a", copying("out"))
     with lease_for(open_blobs(app.config.checkpoint_dir, fsync=False), "shop"):
         refused(runtime.start)
@@ -108,7 +101,7 @@ def test_a_topology_that_runs_as_an_application_does_not_start_until_that_has_en
     place: Place,
 ) -> None:
     config = StreamsApp(copying("out"), place.settings(application_id="shop-a")).config
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", copying("out"))
         runtime.add_topology("b", copying("other"))
         with lease_for(open_blobs(config.checkpoint_dir, fsync=False), "shop-a"):
@@ -147,7 +140,7 @@ def test_handlers_and_listeners_are_of_one_topology_and_stay_with_it(place: Plac
             "uncaught_exception_handler": handle,
         }
 
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", failing("out"), **hooks("a"))
         runtime.add_topology("b", copying("other"), **hooks("b"))
         runtime.start()
@@ -169,7 +162,7 @@ def test_handlers_and_listeners_are_of_one_topology_and_stay_with_it(place: Plac
 def test_a_topology_that_is_removed_with_its_state_leaves_no_offsets_and_comes_back_as_another_one(
     place: Place,
 ) -> None:
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", copying("out"))
         runtime.start()
         goes_on(place, "one")
@@ -190,7 +183,7 @@ def test_a_topology_that_is_removed_with_its_state_leaves_no_offsets_and_comes_b
 
 
 def test_metrics_of_all_topologies_are_served_in_one_place_and_say_whose_they_are(place: Place) -> None:
-    with runtime_in(place, metrics_port=0) as runtime:
+    with shop_in(place, metrics_port=0) as runtime:
         runtime.add_topology("a", copying("out"))
         runtime.add_topology("b", copying("other"))
         runtime.start()
@@ -208,7 +201,7 @@ def test_commands_about_applications_know_topologies_of_a_runtime(
     settings = ("-c", log, "-c", state)
     program = place.folder / "program.py"
     program.write_text("from tests.unit.app.test_two_copies import counting\n\ntopology = counting()\n")
-    with runtime_in(place) as runtime:
+    with shop_in(place) as runtime:
         runtime.add_topology("a", counting())
         runtime.start()
         place.put("in", [("k", "1", 1), ("k", "2", 2)])
