@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import time
 import weakref
+
+_LOOK_S = 0.25
+"""Python runs a handler between two steps of the main thread. A signal that comes just before the system call of
+`wait`, or to another thread, does not interrupt that call, so the call is short."""
 
 
 class SignalEvent:
@@ -37,8 +42,12 @@ class SignalEvent:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it is set, at most that long; whether it is."""
-        if not self._set:
-            waiting = select.poll()
-            waiting.register(self._end, select.POLLIN)
-            waiting.poll(None if timeout_s is None else timeout_s * 1000)
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        waiting = select.poll()
+        waiting.register(self._end, select.POLLIN)
+        while not self._set:
+            left_s = _LOOK_S if end_s is None else end_s - time.monotonic()
+            if left_s <= 0:
+                break
+            waiting.poll(min(left_s, _LOOK_S) * 1000)
         return self._set

@@ -23,7 +23,7 @@ Int32Array = npt.NDArray[np.int32]
 
 
 OPEN_TRANSACTION_MAX_S = 90.0
-"""Who reads to the end waits for so long. On Kafka the transaction of a process that died is open for a minute
+"""How long a read to the end waits for open transactions. On Kafka that of a dead process is open for a minute
 (`transaction.timeout.ms`), and a broker looks for such every ten seconds."""
 
 

@@ -44,3 +44,19 @@ def test_a_wait_ends_in_time() -> None:
     begun = time.monotonic()
     assert not SignalEvent().wait(0.05)
     assert time.monotonic() - begun >= 0.05
+
+
+@pytest.mark.timeout(30)
+def test_a_signal_that_interrupts_another_thread_ends_the_wait_of_the_main_one() -> None:
+    event, before = SignalEvent(), signal.getsignal(signal.SIGUSR1)
+
+    def interrupted() -> None:
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    try:
+        signal.signal(signal.SIGUSR1, lambda *_: event.set())
+        threading.Thread(target=interrupted).start()
+        assert event.wait()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
