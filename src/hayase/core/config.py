@@ -72,7 +72,7 @@ class StreamsConfig:
             input, changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to
             files in `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
         epoch_span_max_ms: `epoch.span.max.ms`: how long one Spark job may go on with one epoch after the other, which
-            saves most of the time that a small epoch takes; default 60,000; 0: each epoch is a job, in a shared
+            saves most of the time that a small epoch takes; default 600,000; 0: each epoch is a job, in a shared
             runtime each level of the epochs that are ready. It is not made use of where other jobs want the cores too,
             nor on a cluster that encrypts. Results do not depend on it.
         slot_memory_max_bytes: `slot.memory.max.bytes`: in a shared runtime, what a worker process may hold in memory,

@@ -96,7 +96,7 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "deserialization_exception_handler": "log_and_fail",
         "dsl_store_suppliers": None,
         "epoch_memory_max_bytes": 1 << 30,
-        "epoch_span_max_ms": 60_000,
+        "epoch_span_max_ms": 600_000,
         "files_group_access": None,
         "log_dir": data / "hayase" / "log",
         "log_format": None,
