@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -41,6 +42,13 @@ def hanging(order: dict[str, Any]) -> dict[str, Any]:
     return order
 
 
+def locking(order: dict[str, Any]) -> dict[str, Any]:
+    """Hangs in a call of C that keeps Python's lock, so that no other thread of the process runs."""
+    if order["amount"] == BAD:
+        ctypes.PyDLL(None).sleep(600)
+    return order
+
+
 def killing(order: dict[str, Any]) -> dict[str, Any]:
     if order["amount"] == BAD:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -56,6 +64,7 @@ FAULTS = {
     "unwritable": (large, "RECORD_REFUSED", "out-unwritable"),
     "killing": (killing, "WORKER_DIED", "2 worker processes died"),
     "hanging": (hanging, "STEP_HUNG", "in hanging"),
+    "locking": (locking, "STEP_HUNG", "in locking"),
 }
 """Names of topologies that fail on one amount → what they do with it, and what their error says."""
 

@@ -20,7 +20,7 @@ from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import CompileOptions, compile_options
 from hayase.compiler.partitions import partition_counts
-from hayase.compiler.plan_comparison import PlanDifference, compare, graces_changed, windows_changed
+from hayase.compiler.plan_comparison import PlanDifference, compare, graces_changed, joins_changed, windows_changed
 from hayase.compiler.plan_matching import following, match, with_deletions, without_deletions
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
@@ -321,7 +321,7 @@ def _is_kept(old: PlanShape, new: PlanShape) -> bool:
     if _state(old) != _state(new):
         return False
     pairs = [(old.subtopologies[name], part) for name, part in new.subtopologies.items()]
-    return not any(windows_changed(*pair) or graces_changed(*pair) for pair in pairs)
+    return not any(windows_changed(*pair) or graces_changed(*pair) or joins_changed(*pair) for pair in pairs)
 
 
 def _state(shape: PlanShape) -> object:

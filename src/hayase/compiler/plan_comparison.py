@@ -118,6 +118,11 @@ def graces_changed(old: SubtopologyShape, new: SubtopologyShape) -> list[str]:
     return [store for store, grace_ms in new.graces_ms.items() if old.graces_ms.get(store, grace_ms) != grace_ms]
 
 
+def joins_changed(old: SubtopologyShape, new: SubtopologyShape) -> list[str]:
+    """The stores of joins of two streams whose windows are known to be others."""
+    return [store for store, windows in new.joins.items() if old.joins.get(store, windows) != windows]
+
+
 def _renumbered(old: PlanShape, new: PlanShape) -> tuple[list[str], list[str]]:
     """Stores whose generated names moved, and the names to give instead."""
     made_up = {store for part in old.subtopologies.values() for store in part.generated}
@@ -238,6 +243,10 @@ def _part_changes(before: SubtopologyShape, after: SubtopologyShape) -> list[str
         f"has another grace in store {store}: "
         f"grace {duration_text(before.graces_ms[store])} -> {duration_text(after.graces_ms[store])}"
         for store in graces_changed(before, after)
+    ]
+    changes += [
+        f"joins the records of store {store} from {after.joins[store]} (before: from {before.joins[store]})"
+        for store in joins_changed(before, after)
     ]
     if before.tasks != after.tasks:
         changes.append(f"had {before.tasks} tasks, has {after.tasks}")

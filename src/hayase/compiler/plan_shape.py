@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hayase.compiler.build import subtopologies_by_id
-from hayase.compiler.window_text import window_text
+from hayase.compiler.window_text import join_window_text, window_text
 from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.topology.graph import SubTopology
 from hayase.topology.nodes import Node, ProcessorNode, SourceNode
@@ -17,6 +17,7 @@ from hayase.topology.operators.aggregates import (
     StreamSlidingAggregate,
     StreamWindowedAggregate,
 )
+from hayase.topology.operators.joins import StreamStreamJoin
 from hayase.topology.topology import Topology
 
 GLOBAL = "global"
@@ -57,6 +58,8 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
         deleted: stores that were removed, whose rows the first epoch of the plan deletes.
         windows: stores of windowed aggregations → their windows; earlier releases did not keep them.
         graces_ms: those stores → the grace periods.
+        joins: stores of the left sides of joins of two streams → how far apart records may be; earlier releases did not
+            keep them.
     """
 
     nodes: dict[str, NodeShape]
@@ -71,6 +74,7 @@ class SubtopologyShape(msgspec.Struct, frozen=True):
     deleted: tuple[str, ...] = ()
     windows: dict[str, str] = {}
     graces_ms: dict[str, int] = {}
+    joins: dict[str, str] = {}
 
     def clock(self, node: str) -> str:
         """What the clock of a node is called."""
@@ -149,6 +153,7 @@ def _part(topology: Topology, part: SubTopology, inside: set[str], tasks: int) -
         tasks=tasks,
         windows={store: window_text(windows) for store, windows in windowed.items()},
         graces_ms={store: windows.grace_ms for store, windows in windowed.items()},
+        joins=_joins(part),
     )
 
 
@@ -156,6 +161,15 @@ def _windowed(part: SubTopology) -> dict[str, Windows | SlidingWindows | Session
     operators = (node.operator for node in part.nodes if isinstance(node, ProcessorNode))
     kinds = StreamWindowedAggregate | StreamSlidingAggregate | StreamSessionAggregate
     return {operator.store: operator.windows for operator in operators if isinstance(operator, kinds)}
+
+
+def _joins(part: SubTopology) -> dict[str, str]:
+    operators = (node.operator for node in part.nodes if isinstance(node, ProcessorNode))
+    return {
+        operator.store: join_window_text(operator.windows)
+        for operator in operators
+        if isinstance(operator, StreamStreamJoin) and operator.side == "left"
+    }
 
 
 def _kind(topology: Topology, store: str) -> str:

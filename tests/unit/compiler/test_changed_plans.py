@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from hayase import (
     Consumed,
     Grouped,
+    JoinWindows,
     Materialized,
     Processor,
     Serdes,
     SessionWindows,
     SlidingWindows,
+    StreamJoined,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -415,3 +417,37 @@ def test_windows_of_a_cogroup_are_compared() -> None:
 
     _, _, difference = changed(build(TUMBLING), build(TimeWindows.of_size_with_no_grace(HOUR)))
     assert "rows of tumbling windows of 60 s" in difference.refused[0]
+
+
+def joined(windows: JoinWindows) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        left, right = builder.stream("in", READ), builder.stream("others", READ)
+        left.join(
+            right,
+            lambda one, two: one,
+            windows,
+            StreamJoined.with_(READ.key_serde, READ.value_serde, READ.value_serde).with_name("pairs"),
+        )
+
+    return build
+
+
+def test_other_windows_of_a_join_of_two_streams_are_allowed_and_reported() -> None:
+    before = JoinWindows.of_time_difference_with_no_grace(MINUTE)
+    _, after, difference = changed(shape(joined(before)), shape(joined(before.after(HOUR))))
+    (store,) = after.subtopologies["0"].joins
+    assert difference == PlanDifference(
+        changes=(
+            (
+                f"sub-topology 0 joins the records of store {store} from 60 s before to 3600 s after, grace 0 s "
+                "(before: from 60 s before to 60 s after, grace 0 s)"
+            ),
+        )
+    )
+
+
+def test_windows_of_a_join_that_an_earlier_release_did_not_keep_are_not_compared() -> None:
+    old = shape(joined(JoinWindows.of_time_difference_with_no_grace(MINUTE)))
+    parts = {name: msgspec.structs.replace(part, joins={}) for name, part in old.subtopologies.items()}
+    new = shape(joined(JoinWindows.of_time_difference_with_no_grace(HOUR)))
+    assert changed(msgspec.structs.replace(old, subtopologies=parts), new)[2] == PlanDifference()
