@@ -5,15 +5,20 @@ What each of them writes and keeps is what it does alone, undisturbed.
 
 from __future__ import annotations
 
+import random
+import signal
+import time
 from collections.abc import Callable
 
 import pytest
 from tests.crash.checks import Undisturbed, expect_counts, expect_drained, expect_exactly_once, expect_shapes
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Scene
+from tests.crash.scene import RUN_TIMEOUT_S, Scene, wait_for
+from tests.crash.test_alone import AWAY_S, PROCESSES
 from tests.crash.test_kills import PLANNER, application_kills, worker_kills
 
 from hayase.core.failpoints import NAMES
+from hayase.log.protocol import OPEN_TRANSACTION_MAX_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1_800)]
 Tell = Callable[[Scene, object], None]
@@ -111,6 +116,27 @@ def test_a_planner_that_is_killed_again_and_again_is_replaced(
     scene.run(kills)
     for kill in kills:
         tell(scene, kill)
+    expect_all(scene, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [115])
+def test_processes_of_a_runtime_that_stand_still_for_a_while_lose_nothing(
+    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    """A worker for longer than transactions may be open."""
+    scene = make_scene(log_kind, seed, MODULE, **{"max.records.per.epoch": 10})
+    scene.load()
+    started = scene.start()
+    for who in random.Random(seed).sample(list(PROCESSES), len(PROCESSES)):
+        seen = scene.done_epochs()
+        wait_for(lambda seen=seen: scene.done_epochs() > seen + 2, RUN_TIMEOUT_S, "epochs")  # type: ignore[misc]
+        process = PROCESSES[who](started)
+        process.send_signal(signal.SIGSTOP)
+        tell(scene, f"{who} stands still")
+        time.sleep(OPEN_TRANSACTION_MAX_S + 5 if who == "a worker" else AWAY_S)
+        process.send_signal(signal.SIGCONT)
+    assert started.wait() == 0, started.said()
     expect_all(scene, undisturbed)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.place import Place, until
+from tests.spark.test_shared_runtime import OF_TOPOLOGIES, runtime_of, wait
+from tests.spark.test_shared_runtime import rests as counted_rests
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
 from hayase import Consumed, Grouped, State, StreamsApp, StreamsBuilder, Topology, count
@@ -117,38 +120,67 @@ def test_other_jobs_of_the_program_get_cores_while_an_application_runs(place: Pl
         until(lambda: place.last("out") == expected(10), app)
         began = time.monotonic()
         assert SparkSession.active().range(10, numPartitions=2).count() == 10
-        assert time.monotonic() - began < QUIET_S + 20  # it would be 60 s
+        assert time.monotonic() - began < QUIET_S + 20  # it would be ten minutes
         place.put("in", amounts(10, 20))
         until(lambda: place.last("out") == expected(20), app)
+
+
+@contextmanager
+def lines_captured(place: Place, folder: Path) -> Iterator[Callable[[], None]]:
+    """A connector in a slot on one of the session's two cores; yields a check that it works there."""
+    job = ConnectorJob("connectors", folder / "connectors", {}, 1, log_level="WARNING")
+    job.start()
+    props = {"group.id": "w", "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
+    try:
+        with ConnectWorker(place.config, props, host=job.pool) as worker:
+            (folder / "lines.txt").write_text("one\n")
+            source = {"connector.class": "FileStreamSource", "file": str(folder / "lines.txt"), "topic": "lines"}
+            worker.herder.create({"name": "lines", **source})
+
+            def check() -> None:
+                until(lambda: worker.herder.topics("lines")["lines"] == {"topics": ["lines"]})
+                assert set(job.pool.tasks()) == {0}
+
+            yield check
+    finally:
+        job.close()
 
 
 @pytest.mark.slow
 def test_spans_go_on_beside_slots_of_connectors_that_have_cores_of_their_own(place: Place, tmp_path: Path) -> None:
     place.topic("in"), place.topic("out")
     place.put("in", amounts(0, 10))
-    job = ConnectorJob("connectors", tmp_path / "connectors", {}, 1, log_level="WARNING")  # of two cores
-    job.start()
-    props = {"group.id": "w", "listeners": "http://127.0.0.1:0", "value.converter": "StringConverter"}
-    try:
-        with (
-            ConnectWorker(place.config, props, host=job.pool) as worker,
-            place.app(totals(), num_stream_threads=1) as app,
-        ):
-            (tmp_path / "lines.txt").write_text("one\n")
-            source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines"}
-            worker.herder.create({"name": "lines", **source})
-            app.start()
-            until(lambda: place.last("out") == expected(10), app)
-            until(lambda: worker.herder.topics("lines")["lines"] == {"topics": ["lines"]}, app)
-            time.sleep(2 * CHECK_S)
-            before = jobs()
-            feed(place, app, pairwise(range(10, 80, 10)), expected)
-            time.sleep(2 * CHECK_S)
-            feed(place, app, [(70, 80), (80, 90)], expected)
-            assert jobs() == before
-            assert set(job.pool.tasks()) == {0}
-    finally:
-        job.close()
+    with lines_captured(place, tmp_path) as check, place.app(totals(), num_stream_threads=1) as app:
+        app.start()
+        until(lambda: place.last("out") == expected(10), app)
+        check()
+        time.sleep(2 * CHECK_S)
+        before = jobs()
+        feed(place, app, pairwise(range(10, 80, 10)), expected)
+        time.sleep(2 * CHECK_S)
+        feed(place, app, [(70, 80), (80, 90)], expected)
+        assert jobs() == before
+        check()
+
+
+@pytest.mark.slow
+def test_spans_of_a_shared_runtime_go_on_beside_slots_of_connectors(place: Place, tmp_path: Path) -> None:
+    place.topic("in"), place.topic("out"), place.topic("rests")
+    place.put("in", amounts(0, 10))
+    with lines_captured(place, tmp_path) as check, runtime_of(place, num_stream_threads=1) as runtime:
+        runtime.add_topology("totals", totals(), OF_TOPOLOGIES)
+        runtime.add_topology("rests", counted_rests("in", "rests"), OF_TOPOLOGIES)
+        runtime.start()
+        wait(lambda: place.last("out") == expected(10) and place.last("rests") == rests(10), runtime)
+        check()
+        time.sleep(2 * CHECK_S)
+        before = jobs()
+        for last in range(20, 80, 10):
+            place.put("in", amounts(last - 10, last))
+            wait(lambda last=last: place.last("out") == expected(last), runtime)  # type: ignore[misc]
+        wait(lambda: place.last("rests") == rests(70), runtime)
+        assert jobs() == before
+        check()
 
 
 @pytest.mark.slow
