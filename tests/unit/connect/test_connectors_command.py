@@ -204,3 +204,22 @@ def test_a_connector_that_reads_no_signals_says_so(url: str, file: Path, capsys:
     capsys.readouterr()
     assert run_cli(["connectors", "snapshot", "lines", "--table", "public.t", "-u", url]) == 1
     assert "signal.enabled.channels=source,kafka" in capsys.readouterr().err
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    """What a shell offers at the end of a line."""
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_HAYASE_COMPLETE": "complete_bash"}
+    command = [str(Path(sys.executable).with_name("hayase"))]
+    done = subprocess.run(
+        command, env={**os.environ, **asked, **environment}, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.split()
+
+
+def test_shells_complete_commands_and_the_names_of_connectors(url: str, file: Path) -> None:
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+    assert completed("hayase connectors st") == ["status", "stop"]
+    assert completed("hayase connectors pause ", HAYASE_CONNECT_URL=url) == ["lines"]
+    assert completed("hayase connectors pause other", HAYASE_CONNECT_URL=url) == []
+    assert completed("hayase connectors pause ", HAYASE_CONNECT_URL="http://127.0.0.1:9") == [], "no worker, no trace"
+    assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
