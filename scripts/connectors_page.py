@@ -27,6 +27,12 @@ _KINDS = {
     SinkDelivery.AT_LEAST_ONCE: "at least once: after a failure a record may be written again",
 }
 
+_BUCKETS = (
+    "Paths are those of fsspec: `s3://` needs `pip install 'hayase[s3-files]'`, other stores need their package. "
+    "Credentials, and the endpoint of a store other than Amazon's (`AWS_ENDPOINT_URL_S3`), come from the worker's "
+    "environment or `~/.aws`. While a store is away the task waits for it."
+)
+
 EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     "file-stream-source": (
         "The lines of one file, as it grows. A line counts when its end is written.",
@@ -38,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
             "after it "
             "was found is an error: rename files into place, or raise `settle.ms`. A broken row fails the task with "
             "file "
-            "and row; `errors.tolerance=all` skips and counts it (`rows-skipped-total`)."
+            "and row; `errors.tolerance=all` skips and counts it (`rows-skipped-total`). " + _BUCKETS
         ),
         {
             "connector.class": "FileSource",
@@ -131,7 +137,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     "file-sink": (
         (
             "Files named by topic, partition and number of their range, in folders by time and field. A manifest in "
-            "`_manifests` names the files of each range; the first manifest of a range counts."
+            "`_manifests` names the files of each range; the first manifest of a range counts. " + _BUCKETS
         ),
         {
             "connector.class": "FileSink",

@@ -39,6 +39,8 @@ def main() -> None:
             "postgres",
             "--extra",
             "personal",
+            "--extra",
+            "s3-files",
         ]
         groups = [*extras, "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import fsspec
 import polars as pl
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from hayase.connect.exceptions import ConnectError
 from hayase.core.errors import ConfigError, HayaseError
@@ -223,3 +225,42 @@ def test_files_are_written_to_and_read_from_any_file_system_of_fsspec(log: Log, 
     assert copies == [*ROWS, {"id": 3, "city": "Nara"}]
     assert (len(files.glob(f"{folder}/out/*.parquet")), len(files.glob(f"{folder}/done/*.parquet"))) == (0, 2)
     files.rm(f"/{tmp_path.name}", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nosuch://bucket/out", r"there is no file system nosuch://\. A path is as /data/in, s3://bucket/in"),
+        ("abfs://bucket/out", "the library for abfs:// is not installed"),
+        ("", "String must be non-empty"),
+    ],
+)
+def test_a_path_whose_file_system_is_not_there_is_refused_at_its_key(
+    log: Log, tmp_path: Path, path: str, said: str
+) -> None:
+    for made in (sink, source):
+        with pytest.raises(ConfigError, match=f"for configuration path: {said}"):
+            made(log, tmp_path, path=path)
+
+
+class _CutOff(io.BytesIO):
+    """A file whose store is away once, in the middle."""
+
+    away = False
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        if self.tell() and not self.away:
+            type(self).away = True
+            raise OSError("away")
+        return self.readline(size)
+
+
+def test_a_file_whose_store_goes_away_in_the_middle_is_read_on(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    monkeypatch.setattr(LocalFileSystem, "open", lambda files, path, mode: _CutOff(Path(path).read_bytes()))
+    with source(log, tmp_path / "*.txt", format="lines") as connector:
+        connector.run_to_end()
+        assert rows(connector) == ["one", "two", "three"]
+    assert _CutOff.away

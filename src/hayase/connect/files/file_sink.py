@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
-from hayase.connect.config.validators import at_least, non_empty, one_of
+from hayase.connect.config.validators import at_least, one_of
 from hayase.connect.contracts import Props, RangeNumber, RepeatableSinkTask, SinkConnector, SinkDelivery
 from hayase.connect.exceptions import DataError, RetriableError
 from hayase.connect.files.formats import FileFormat, check_row, file_bytes
+from hayase.connect.files.paths import errors_of, path_of_files
 from hayase.connect.model import SinkRecord
 from hayase.connect.simple_connector import SimpleConnector
 
@@ -29,7 +30,7 @@ def _definition() -> ConfigDef:
     return (
         ConfigDef()
         .define(
-            "path", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
+            "path", ConfigType.STRING, validator=path_of_files, importance=Importance.HIGH,
             documentation="Folder of the files, as /data/out or s3://bucket/out.",
         )
         .define(
@@ -89,7 +90,7 @@ class FileSinkTask(RepeatableSinkTask):
         try:
             for number in ranges:
                 self._write_range(number)
-        except OSError as error:
+        except errors_of(self._files) as error:
             raise RetriableError("FILES_AWAY", f"files cannot be written to {self._folder}: {error}") from error
 
     def _write_range(self, numbered: RangeNumber) -> None:
@@ -154,8 +155,11 @@ def create_file(files: AbstractFileSystem, path: str, data: bytes) -> bool:
     if "file" not in files.protocol:
         try:
             files.pipe_file(path, data, mode="create")
-        except FileExistsError:
-            return False
+        except errors_of(files):  # S3 says that a condition does not hold, and that is an OSError like any other
+            files.invalidate_cache()
+            if files.exists(path):
+                return False
+            raise
         return True
     temporary = f"{path.rpartition('/')[0]}/_{uuid.uuid4().hex}"
     try:

@@ -15,6 +15,7 @@ from hayase.connect.config.validators import at_least, non_empty, one_of
 from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
 from hayase.connect.exceptions import ConnectError, DataError, RetriableError
 from hayase.connect.files.formats import FileFormat, read_rows
+from hayase.connect.files.paths import errors_of, path_of_files
 from hayase.connect.model import Polled, SourceRecord
 from hayase.connect.simple_connector import SimpleConnector
 
@@ -33,7 +34,7 @@ def _definition() -> ConfigDef:
     return (
         ConfigDef()
         .define(
-            "path", ConfigType.STRING, validator=non_empty, importance=Importance.HIGH,
+            "path", ConfigType.STRING, validator=path_of_files, importance=Importance.HIGH,
             documentation="Pattern of the files, as /data/in/*.csv or s3://bucket/in/*.parquet.",
         )
         .define(
@@ -49,7 +50,7 @@ def _definition() -> ConfigDef:
             "What becomes of a file when all of it is published.",
         )
         .define(
-            "move.path", ConfigType.STRING, None, None, Importance.MEDIUM,
+            "move.path", ConfigType.STRING, None, path_of_files, Importance.MEDIUM,
             "Folder that files are moved to, for after=move.",
         )
         .define(
@@ -124,6 +125,7 @@ class FileSourceTask(SourceTask):
         self._number, self._count = int(props["task.number"]), int(props["task.count"])
         self._tolerates = props.get("errors.tolerance", "none").lower() == "all"
         self._reading: _Reading | None = None
+        self._cut_off: tuple[str, int, int] | None = None
         self._seen: dict[str, tuple[int, float]] = {}  # sizes of files, and since when
         self._finished: list[str] = []  # whose last rows are polled, and not published
         self._listed_s = 0.0
@@ -151,6 +153,11 @@ class FileSourceTask(SourceTask):
         except DataError as error:
             self._refuse(reading, error)
             self._finish(reading)
+        except errors_of(self._files) as error:
+            self._close(reading)
+            self._cut_off = reading.path, reading.size, reading.row  # these rows are polled, published or not yet
+            if not records:
+                raise RetriableError("FILES_AWAY", f"{reading.path} cannot be read on: {error}") from error
         return records
 
     def _refuse(self, reading: _Reading, error: DataError) -> None:
@@ -160,9 +167,12 @@ class FileSourceTask(SourceTask):
             ) from error
         self.context.metrics["rows-skipped-total"] = self.context.metrics.get("rows-skipped-total", 0) + 1
 
-    def _finish(self, reading: _Reading) -> None:
+    def _close(self, reading: _Reading) -> None:
         reading.file.close()
         self._reading = None
+
+    def _finish(self, reading: _Reading) -> None:
+        self._close(reading)
         self._finished.append(reading.path)
         done = {"row": reading.row, "size": reading.size, "done": True}
         self.context.publish_offsets({"file": reading.path}, done)
@@ -176,6 +186,10 @@ class FileSourceTask(SourceTask):
         )
 
     def _open_next(self) -> bool:
+        if self._cut_off is not None:
+            self._reading = self._opened(*self._cut_off)
+            self._cut_off = None
+            return True
         if not self._ready:
             self._ready = self._list()
         while self._ready:
@@ -197,7 +211,7 @@ class FileSourceTask(SourceTask):
             found = self._files.glob(self._pattern, detail=True)
         except FileNotFoundError:
             return []
-        except OSError as error:
+        except errors_of(self._files) as error:
             raise RetriableError("FILES_AWAY", f"files of {self._pattern} cannot be listed: {error}") from error
         complete: list[tuple[str, int]] = []
         for path, info in sorted(found.items()):
@@ -234,7 +248,7 @@ class FileSourceTask(SourceTask):
     def _opened(self, path: str, size: int, row: int) -> _Reading:
         try:
             file = self._files.open(path, "rb")
-        except OSError as error:
+        except errors_of(self._files) as error:
             raise RetriableError("FILES_AWAY", f"{path} cannot be opened: {error}") from error
         rows = read_rows(file, self._format)
         for _ in range(row):
