@@ -15,7 +15,7 @@ from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, BODY_TOO_LARGE, RequestError
 from hayase.server.http.access import require_role
 from hayase.server.http.encodings.accepted import accepted
-from hayase.server.http.encodings.encodings import DELIMITED, JSON
+from hayase.server.http.encodings.media_types import DELIMITED, JSON
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.json_inserts import RowInserts
 from hayase.server.security.users import Role

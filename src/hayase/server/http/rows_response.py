@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hayase.server.http.encodings.encodings import DELIMITED, RowEncoding
+from hayase.server.http.encodings.encodings import RowEncoding
+from hayase.server.http.encodings.media_types import DELIMITED
 from hayase.server.row_streams import ReadyRows
 from hayase.server.rows import RowBatch, RowStream
 
