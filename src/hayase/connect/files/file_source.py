@@ -108,6 +108,8 @@ class _Reading:
 class FileSourceTask(SourceTask):
     """Reads one file after the other, in the order of their names."""
 
+    _reading: _Reading | None = None
+
     def start(self, props: Props) -> None:
         """See `Task.start`."""
         import fsspec.core
@@ -123,7 +125,6 @@ class FileSourceTask(SourceTask):
         self._batch = config.int("batch.size")
         self._number, self._count = int(props["task.number"]), int(props["task.count"])
         self._tolerates = props.get("errors.tolerance", "none").lower() == "all"
-        self._reading: _Reading | None = None
         self._seen: dict[str, tuple[int, float]] = {}  # sizes of files, and since when
         self._finished: list[str] = []  # whose last rows are polled, and not published
         self._listed_s = 0.0
@@ -261,7 +262,7 @@ class FileSourceTask(SourceTask):
 
     def stop(self) -> None:
         """See `Task.stop`."""
-        reading, self._reading = getattr(self, "_reading", None), None
+        reading, self._reading = self._reading, None
         if reading is not None:
             reading.file.close()
 
