@@ -289,11 +289,9 @@ class SparkHost:
             if hosted.is_added:
                 self._live.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
                 hosted.is_added = False
+            self._live.add_topology(name, hosted.query.topology, hosted.settings)
             if hosted.paused:
-                self._live.add_topology(name, hosted.query.topology, hosted.settings)
                 self._live.pause(name)
-            else:
-                self._live.add_topology(name, hosted.query.topology, hosted.settings)
             hosted.is_added = True
         except HayaseError as error:
             hosted.failures.add(error)
