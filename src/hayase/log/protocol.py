@@ -233,7 +233,7 @@ class LogReader(Protocol):
     def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """The committed records with `start <= offset < end`, in batches that follow each other.
 
-        Returns when the position has reached `end`, however many records that were.
+        Returns when the position has reached `end`, however many records that were; of an empty range at once.
 
         Raises:
             SourceRangeLostError: `start` is before the first offset there is, or `end` behind the last.

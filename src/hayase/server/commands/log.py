@@ -129,8 +129,6 @@ class CommandLog:
         partition = TopicPartition(self.topic, 0)
         start = self._log.start_offsets([partition])[partition]
         end = self._log.end_offsets([partition])[partition]
-        if start == end:
-            return []
         reader = self._log.reader()
         try:
             return [decoded(value) for batch in reader.fetch(partition, start, end) for value in batch.values]

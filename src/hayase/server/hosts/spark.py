@@ -309,7 +309,8 @@ class SparkHost:
     def _set_paused(self, hosted: _Hosted) -> None:
         name = _name_of(hosted.query.id)
         if hosted.is_added:
-            (self._live.pause if hosted.paused else self._live.resume)(name)
+            change = self._live.pause if hosted.paused else self._live.resume
+            change(name)
 
     def _topology(self, query_id: str) -> RemoteTopology | None:
         return None if self._runtime is None else self._runtime.topology(_name_of(query_id))

@@ -69,13 +69,12 @@ class _Acknowledgements:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", self._media_type.encode())]
         is_array = self._media_type == JSON
-        before = b"[" if is_array else b""
+        before, end = (b"[", b"[]\n") if is_array else (b"", b"")
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for acknowledgement in _acknowledged(self._lines, self._inserts):
             line = before + msgspec.json.encode(acknowledgement) + b"\n"
             await send({"type": "http.response.body", "body": line, "more_body": True})
-            before = b"," if is_array else b""
-        end = {b"": b"", b",": b"]\n", b"[": b"[]\n"}[before]
+            before, end = (b",", b"]\n") if is_array else (b"", b"")
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
 

@@ -78,7 +78,8 @@ class RowsResponse:
         await send({"type": "http.response.body", "body": self._encoding.head(), "more_body": True})
         async for batch in with_pauses(aiter(self._stream), self._keep_alive_s):
             body = self._encoding.keep_alive() if batch is None else self._encoding.batch(batch)
-            for part in body.splitlines(keepends=True) if by_line else (body,) if body else ():
+            parts = body.splitlines(keepends=True) if by_line else [body]
+            for part in filter(None, parts):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": self._encoding.tail(), "more_body": False})
 
