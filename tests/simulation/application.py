@@ -23,8 +23,8 @@ from hayase.app.prepare import prepare
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, LeaseHeldError, ProcessingError
-from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import FollowerReplica
+from hayase.query.local_folders import followers_folder
 from hayase.runtime.driver.lease import lease_for
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs, load_app_spec

@@ -24,7 +24,8 @@ from tests.simulation.object_store import Network, ObjectStore
 from tests.simulation.programs import Evidence, Given, Output, Program
 from tests.simulation.scheduler import Sim
 
-from hayase.query.checkpoint import find_checkpoint, followers_folder
+from hayase.query.checkpoint import find_checkpoint
+from hayase.query.local_folders import followers_folder
 from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.redone_epochs import RedoneEpochs

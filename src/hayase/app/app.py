@@ -29,7 +29,7 @@ from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.dsl.builder import StreamsBuilder, topology_of
-from hayase.query.checkpoint import clear_memory
+from hayase.query.local_folders import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology

@@ -11,7 +11,7 @@ from hayase.core.errors import FolderError
 from hayase.core.private_files import private_folder
 from hayase.log.config import log_config
 from hayase.log.embedded.store import FILES
-from hayase.query.checkpoint import settle_application_folder
+from hayase.query.local_folders import settle_application_folder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.posix_blobs import TEMPORARIES, PosixBlobs

@@ -14,17 +14,10 @@ from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.query.access import PinnedStores, bundles_of, pinned_stores
-from hayase.query.checkpoint import (
-    Checkpoint,
-    application_folder,
-    check_logged,
-    check_store,
-    followers_folder,
-    open_checkpoint,
-    settle_application_folder,
-)
+from hayase.query.checkpoint import Checkpoint, check_logged, check_store, open_checkpoint
 from hayase.query.follower_replica import FollowerReplica, FollowerStatus, read_status
-from hayase.query.source import PinnedSource, StateSource
+from hayase.query.local_folders import application_folder, followers_folder, settle_application_folder
+from hayase.query.source import FolderSource, PinnedSource
 from hayase.query.standby import follow_until, poll_s
 from hayase.query.stores import StoreHandle, open_store
 from hayase.storage.open import open_blobs
@@ -168,11 +161,11 @@ class Follower:
         check_logged(topology, stores)
         bundles = bundles_of(topology, checkpoint, stores)
         with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
-            yield pinned_stores(topology, checkpoint, names, PinnedSource(source, snapshots))
+            yield pinned_stores(topology, checkpoint, names, PinnedSource(snapshots))
 
-    def _opened(self) -> tuple[Topology, Checkpoint, StateSource]:
+    def _opened(self) -> tuple[Topology, Checkpoint, FolderSource]:
         checkpoint = open_checkpoint(self.config)
-        source = StateSource(self.folder, checkpoint.checkpoint_id, epoch_lock=True)
+        source = FolderSource(self.folder, checkpoint.checkpoint_id, epoch_lock=True)
         return checkpoint.names(self.topology), checkpoint, source
 
     def _follow(self, replica: FollowerReplica) -> None:

@@ -16,14 +16,8 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError, StateError
 from hayase.core.time import Clock, SystemClock
 from hayase.kernel.aggregate.built_in_serde import AggregateSerde
-from hayase.query.checkpoint import (
-    Checkpoint,
-    folder_of_store,
-    history_folder,
-    open_checkpoint,
-    state_folders,
-    subtopology_of_store,
-)
+from hayase.query.checkpoint import Checkpoint, folder_of_store, open_checkpoint, subtopology_of_store
+from hayase.query.local_folders import history_folder, state_folders
 from hayase.runtime.driver.lease import lease_for
 from hayase.serde.evolution import AGGREGATE, decoder
 from hayase.serde.json_serde import JsonSerde

@@ -29,7 +29,7 @@ from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.open import open_log, open_log_of_user
 from hayase.log.protocol import Log, LogConfig, TopicInfo
-from hayase.query.checkpoint import followers_folder, state_folders
+from hayase.query.local_folders import followers_folder, state_folders
 from hayase.runtime.driver.master import MASTER, is_cluster, sends_in_clear
 from hayase.runtime.driver.session import default_slots
 from hayase.runtime.epochs.done_marks import restore_done_marks

@@ -44,7 +44,7 @@ class StoreReading:
                 `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`;
                 `STORE_NOT_LOGGED`: it has no changelog and therefore no past. From the calls of the handle
                 `STATE_NOT_THERE`: also of a store in memory while the application does not run.
-            ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
+            ConfigError: `INVALID_AS_OF`: the epoch is not complete yet, or both were given.
         """
         if as_of_epoch is None and as_of is None:  # older values may have been written before a migration
             self._check_readable(name)

@@ -13,8 +13,8 @@ from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
 from hayase.dsl.graph import REPARTITION_SUFFIX
 from hayase.log.protocol import Log
-from hayase.query.checkpoint import followers_folder, history_folder, state_folders
 from hayase.query.follower_replica import is_running
+from hayase.query.local_folders import followers_folder, history_folder, state_folders
 from hayase.runtime.driver.lease import lease_for
 from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.storage.blobs import BlobStore

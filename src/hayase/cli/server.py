@@ -154,7 +154,7 @@ def _run_file(file: Path, given: Mapping[str, object], functions: list[str]) -> 
     place = {"metrics.host": listener.host, "metrics.port": listener.port}
     settings = place | {name: value for name, value in given.items() if name not in OWN_SETTINGS}
     where = f"{settings['metrics.host']}:{settings['metrics.port']}"
-    typer.echo(f"/healthcheck and /metrics at {where}; nothing else is answered")
+    typer.echo(f"/healthcheck, /health, /ready and /metrics at {where}; nothing else is answered")
     run_script(file, settings, registry_with(functions))
 
 

@@ -15,8 +15,8 @@ from hayase.cli.run import Target, settings_of
 from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
 from hayase.core.errors import ConfigError, SerializationError, StateError
-from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import STATUS_FILE, read_status
+from hayase.query.local_folders import followers_folder
 from hayase.query.stores import StoreHandle, StoreRow
 from hayase.state.stores.spec import StoreSpec
 

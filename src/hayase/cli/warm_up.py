@@ -67,7 +67,7 @@ def _run(command: list[str]) -> tuple[bool, str]:
                 os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            return True, f"the small application was not through after {_TIMEOUT_S} s"
+            return True, f"the small application was not complete after {_TIMEOUT_S} s"
     return bool(process.returncode), "\n".join(said.strip().splitlines()[-5:])
 
 
@@ -77,6 +77,7 @@ def _run_small_application(scratch: Path, file: Path) -> None:
     from hayase.log.open import open_log
     from hayase.log.protocol import LogConfig, OutputBatch
     from hayase.runtime.driver.class_archive import RECORD_OPTION
+    from hayase.runtime.driver.jvm import Jvm
 
     text = Serdes.string()
     log = open_log(LogConfig("embedded", str(scratch / "log"), {"fsync": "false"}))
@@ -104,19 +105,7 @@ def _run_small_application(scratch: Path, file: Path) -> None:
         app.wait()
     if app.error is not None:
         raise app.error
-    _wait_for_the_jvm()
-
-
-def _wait_for_the_jvm() -> None:
-    """The archive is written when the JVM ends, which it does when its standard input is closed."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    assert gateway is not None, "the application has started one"
-    process = gateway.proc
-    gateway.shutdown()
-    process.stdin.close()
-    process.wait(_TIMEOUT_S)
+    Jvm().stop(_TIMEOUT_S)  # the archive is written when the JVM ends
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hayase.connect.contracts import SinkPartition, SinkRange, SinkTask
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import SinkConversion
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
 from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader, start_positions
@@ -37,7 +37,7 @@ class AtLeastOnceSinkLoop(SinkTaskLoop):
         context: SinkContext,
         log: Log,
         partitions: Sequence[SinkPartition],
-        conversion: Conversion,
+        conversion: SinkConversion,
         *,
         reset: AutoOffsetReset,
         group_offsets: GroupOffsets,

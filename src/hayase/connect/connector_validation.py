@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hayase.connect.config.client_overrides import ClientOverrides
-from hayase.connect.config.config_def import ConfigDef, ConfigKey, ConfigValue, TypedConfig, missing
+from hayase.connect.config.config_def import ConfigDef, ConfigKey, ConfigValue, TypedConfig
 from hayase.connect.config.connector_config import (
     COMMON,
     DEFAULT_GROUP,
@@ -42,6 +43,8 @@ from hayase.connect.source_topics import has_topic_creation
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.core.logs import is_secret
 from hayase.core.secrets import is_reference
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -244,39 +247,48 @@ class ConnectorValidator:
         for group in [*_list(props, "topic.creation.groups"), *groups]:
             keys = topic_creation_keys(group)
             _take(infos, keys, keys.validate(props))
-        try:
-            if props.get("exactly.once.support", "").lower() == "required":
-                _add_errors(infos, self._exactly_once_errors(cls, props))
-            if props.get("transaction.boundary", "").lower() == "connector":
-                asked = cls().can_define_transaction_boundaries(props)
-                if asked is not ConnectorTransactionBoundaries.SUPPORTED:
-                    text = (
-                        "The connector does not support connector-defined transaction boundaries with the given "
-                        "configuration. Please reconfigure it to use a different transaction boundary definition."
-                    )
-                    _add_errors(infos, {"transaction.boundary": text})
-        except HayaseError as error:
-            _add_errors(infos, {"exactly.once.support": error.message})
+        if props.get("exactly.once.support", "").lower() == "required":
+            _add_errors(infos, _asked("exactly.once.support", lambda: self._exactly_once_error(cls, props)))
+        if props.get("transaction.boundary", "").lower() == "connector":
+            _add_errors(infos, _asked("transaction.boundary", lambda: _boundary_error(cls, props)))
 
-    def _exactly_once_errors(self, cls: type[SourceConnector], props: Mapping[str, str]) -> dict[str, str]:
+    def _exactly_once_error(self, cls: type[SourceConnector], props: Mapping[str, str]) -> str | None:
         if not self._durable:
-            return {
-                "exactly.once.support": "the log has fsync=false: what it acknowledges may be lost with power, so "
-                "nothing is exactly once. Open it with fsync=true, or set exactly.once.support=requested"
-            }
+            return (
+                "the log has fsync=false: what it acknowledges may be lost with power, so nothing is exactly once. "
+                "Open it with fsync=true, or set exactly.once.support=requested"
+            )
         support = cls().exactly_once_support(props)
         if support is None:
-            return {
-                "exactly.once.support": "The connector does not implement the API required for preflight validation "
-                "of exactly-once source support. Set exactly.once.support=requested if its documentation says that it "
-                "goes on exactly behind its offset"
-            }
+            return (
+                "The connector does not implement the API required for preflight validation of exactly-once source "
+                "support. Set exactly.once.support=requested if its documentation says that it goes on exactly behind "
+                "its offset"
+            )
         if support is ExactlyOnceSupport.UNSUPPORTED:
-            return {
-                "exactly.once.support": "The connector does not support exactly-once delivery guarantees with the "
-                "provided configuration"
-            }
-        return {}
+            return "The connector does not support exactly-once delivery guarantees with the provided configuration"
+        return None
+
+
+def _boundary_error(cls: type[SourceConnector], props: Mapping[str, str]) -> str | None:
+    if cls().can_define_transaction_boundaries(props) is ConnectorTransactionBoundaries.SUPPORTED:
+        return None
+    return (
+        "The connector does not support connector-defined transaction boundaries with the given configuration. "
+        "Please reconfigure it to use a different transaction boundary definition."
+    )
+
+
+def _asked(key: str, ask: Callable[[], str | None]) -> dict[str, str]:
+    """The error at a key that a question to a connector gives, or that the connector raises."""
+    try:
+        error = ask()
+    except HayaseError as raised:
+        error = raised.message
+    except Exception as raised:  # whatever a plug-in raises
+        _LOG.warning("a connector could not be asked about %s", key, exc_info=True)
+        error = f"An unexpected error occurred during validation: {type(raised).__name__}: {raised}"
+    return {} if error is None else {key: error}
 
 
 def _groups(cls: type[Connector], common: ConfigDef) -> list[str]:
@@ -349,14 +361,6 @@ def _shown(name: str, value: str, definition: ConfigDef | None = None) -> str:
 def unmasked(props: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
     """A configuration that was shown, with what is stored in place of `[hidden]`."""
     return {name: stored.get(name, value) if value == HIDDEN else value for name, value in props.items()}
-
-
-def require_name(props: Mapping[str, str]) -> str:
-    """The name in a configuration; raises `ConfigError` where there is none."""
-    name = props.get("name", "").strip()
-    if not name:
-        raise missing("name")
-    return name
 
 
 def typed_config(cls: type[Connector], props: Mapping[str, str]) -> TypedConfig:

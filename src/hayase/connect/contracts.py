@@ -23,6 +23,7 @@ from hayase.connect.model import (
     ConnectHeaders,
     ConnectRecord,
     Polled,
+    RawKeyValue,
     RecordMetadata,
     SinkRecord,
     SourceOffset,
@@ -137,6 +138,13 @@ class SourceConnector(Connector):
         """Whether its tasks use `TransactionContext`, for `transaction.boundary=connector`."""
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
+    def checks_signatures(self, props: Props) -> bool:
+        """Whether its tasks refuse requests that are not signed: those to `/webhooks/CONNECTOR` need no password then.
+
+        Called on an object of its own, without `start`, and with references to secrets unresolved.
+        """
+        return False
+
     def signal_topic(self, props: Props) -> tuple[str, bytes] | None:
         """Where users write signals to the connector while it runs, and with which key; `None`: it reads none.
 
@@ -249,7 +257,7 @@ class SourceTaskContext(Protocol):
         """
         ...
 
-    def read_topic(self, topic: str, offset: int) -> tuple[list[tuple[bytes | None, bytes | None]], int]:
+    def read_topic(self, topic: str, offset: int) -> tuple[list[RawKeyValue], int]:
         """Key and value of the records of a topic of one partition from an offset on, and the offset behind them.
 
         A topic that is absent has none. From the task's thread. Where the task goes on after a restart is its own
@@ -257,9 +265,7 @@ class SourceTaskContext(Protocol):
         """
         ...
 
-    def read_partition(
-        self, topic: str, partition: int, offset: int
-    ) -> tuple[list[tuple[bytes | None, bytes | None]], int]:
+    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[RawKeyValue], int]:
         """As `read_topic`, of one partition of a topic that may have several."""
         ...
 
@@ -284,7 +290,10 @@ class Task(Versioned, ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End: let go of resources. May come more than once, and from another thread if a call does not return."""
+        """End: let go of resources; also after a `start` that failed.
+
+        May come more than once, and from another thread if a call does not return.
+        """
 
 
 class SourceTask(Task):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hayase.connect.columns import RecordColumns, SingleColumn, StructColumns
 from hayase.connect.contracts import Converter, HeaderConverter, Predicate, Transformation
@@ -52,8 +52,30 @@ class SerializedRecord(NamedTuple):
     headers: Headers
 
 
+class SinkConversion(Protocol):
+    """Makes the records that a sink task gets of those of its topics.
+
+    Attributes:
+        policy: says what happens to records that fail.
+    """
+
+    policy: ErrorPolicy
+
+    def from_batch(self, batch: RecordBatch, timestamp_type: str) -> list[SinkRecord]:
+        """The records of a batch as the sink gets them, without those that were dropped or left out."""
+        ...
+
+    def columns_of(self, batch: RecordBatch) -> RecordColumns | None:
+        """The same records by column; `None`: they have none, and are read one by one."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
 class Conversion:
-    """Transforms and converters of a task, under its error policy.
+    """Transforms and converters of a task, under its error policy (of a sink: `SinkConversion`).
 
     Args:
         key: converts keys.
@@ -128,7 +150,7 @@ class Conversion:
         )
 
     def from_batch(self, batch: RecordBatch, timestamp_type: str) -> list[SinkRecord]:
-        """The records of a batch as the sink gets them, without those that were dropped or left out."""
+        """See `SinkConversion.from_batch`."""
         if self.chain or batch.headers is not None:
             return self._from_rows(batch, range(len(batch)), timestamp_type)
         topic, partition = batch.topic, batch.partition
@@ -162,7 +184,7 @@ class Conversion:
         return records
 
     def columns_of(self, batch: RecordBatch) -> RecordColumns | None:
-        """The records of a batch by column; `None` where they, the converters or transforms have no columns."""
+        """See `SinkConversion.columns_of`; there are none with transforms, or converters that have no columns."""
         if self.chain or batch.headers is not None or not len(batch):
             return None
         key: StructColumns | SingleColumn | None = None

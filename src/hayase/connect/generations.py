@@ -8,11 +8,11 @@ is published for every task id that the connector ever had. The argument is in
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hayase.connect.exceptions import ConnectError
 from hayase.core.errors import CheckpointError, LogError
-from hayase.log.protocol import EpochWriter, Log, Marker, OutgoingBatch
+from hayase.log.protocol import EpochWriter, Log, Marker, OutgoingBatch, is_superseded
 
 _BITS = 40
 _ATTEMPTS = 5
@@ -40,6 +40,16 @@ def marker_number(generation: int, n: int) -> int:
 def generation_of(number: int) -> int:
     """The generation of a marker's number."""
     return number >> _BITS
+
+
+def has_transactions(number: int) -> bool:
+    """Whether a task has published anything in the generation of its marker: n is above 0.
+
+    Example:
+        >>> has_transactions(marker_number(3, 0)), has_transactions(marker_number(3, 1))
+        (False, True)
+    """
+    return number != marker_number(generation_of(number), 0)
 
 
 def bundle_name(connector: str, task: int) -> str:
@@ -83,13 +93,25 @@ class Generations:
             ConnectError: `GENERATION_CONTENDED`: other workers begin generations of the connector all the time.
             LogError: the log could not be reached; calling again is safe.
         """
-        wanted = set(tasks)
+        wanted = {*tasks, 0}
+        return self._begin(connector, lambda earlier: sorted(wanted | earlier.keys()), batches)
+
+    def begin_task(self, connector: str, task: int) -> int:
+        """Begin a generation for one task only; the others go on. For a restart of that task. Raises as `begin`."""
+        return self._begin(connector, lambda earlier: [task], ())
+
+    def _begin(
+        self,
+        connector: str,
+        tasks_of: Callable[[Mapping[int, Marker]], Sequence[int]],
+        batches: Sequence[OutgoingBatch],
+    ) -> int:
         writer = self._log.writer()
         try:
             for _ in range(_ATTEMPTS):
                 last = self.markers(connector)
                 generation = max((generation_of(marker.epoch) for marker in last.values()), default=0) + 1
-                if self._fence(writer, connector, sorted(wanted | last.keys() | {0}), generation, batches):
+                if self._fence(writer, connector, tasks_of(last), generation, batches):
                     return generation
         finally:
             writer.close()
@@ -99,19 +121,6 @@ class Generations:
             "to one worker of its group.id: stop the others, or give them another group.id",
             connector=connector,
         )
-
-    def begin_task(self, connector: str, task: int) -> int:
-        """Begin a generation for one task only; the others go on. For a restart of that task."""
-        writer = self._log.writer()
-        try:
-            for _ in range(_ATTEMPTS):
-                last = self.markers(connector)
-                generation = max((generation_of(marker.epoch) for marker in last.values()), default=0) + 1
-                if self._fence(writer, connector, [task], generation, ()):
-                    return generation
-        finally:
-            writer.close()
-        raise ConnectError("GENERATION_CONTENDED", "another worker restarts the task", connector=connector, task=task)
 
     def _fence(
         self,
@@ -134,8 +143,3 @@ class Generations:
                     raise
                 return False
         return True
-
-
-def is_superseded(error: CheckpointError | LogError) -> bool:
-    """Whether `publish_epoch` refused a marker because there is one of another transaction, as late or later."""
-    return error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED")

@@ -25,6 +25,8 @@ SourcePartition = Mapping[str, object]
 """Which part of the source a record is from, as `{"server": "shop"}`: values are primitive."""
 SourceOffset = Mapping[str, object]
 """Where in its part of the source a task goes on: values are primitive."""
+RawKeyValue = tuple[bytes | None, bytes | None]
+"""Key and value of a record as its topic has them."""
 
 
 class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ import msgspec
 
 from hayase.connect.contracts import SourcePartitionKey, source_partition_key
 from hayase.connect.exceptions import ConnectError
+from hayase.connect.generations import has_transactions
 from hayase.connect.model import SourceOffset, SourcePartition
 from hayase.core.decoding import decode_json
 from hayase.core.errors import LogError
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.protocol import OPEN_TRANSACTION_MAX_S, Log, OutputBatch
 
-OFFSETS_PARTITIONS = 25
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 MARKER_HEADER = "hayase.marker"
 _POLL_S = 0.01
@@ -217,7 +217,7 @@ def check_complete(offsets: ConnectorOffsets, markers: Mapping[int, int], connec
     """
     for task, number in markers.items():
         found = offsets.last_markers.get(task, 0)
-        if number & ((1 << 40) - 1) and found < number:
+        if has_transactions(number) and found < number:
             raise ConnectError(
                 "OFFSETS_BEHIND",
                 f"the newest offset of task {task} is of transaction {found}, but its transaction {number} is in the "

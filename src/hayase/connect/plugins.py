@@ -269,7 +269,7 @@ def _built_in() -> Iterator[Plugin]:
 def version_of(cls: type[Versioned]) -> str:
     """The version of a plug-in."""
     try:
-        return cls.version(cls.__new__(cls))
+        return cls.version(cls.__new__(cls))  # a plug-in that is only listed is not made
     except Exception:  # the version is for people
         return "undefined"
 

@@ -112,8 +112,7 @@ class ProgramConnectors:
         if connector.source:
             if "topic" in keys:
                 props.setdefault("topic", connector.topic)
-            given = [each for each in (props.get("transforms", ""),) if each.strip()]
-            props["transforms"] = ",".join([*given, _ROUTE])
+            props["transforms"] = ",".join(filter(str.strip, (props.get("transforms", ""), _ROUTE)))
             props[f"transforms.{_ROUTE}.type"] = "org.apache.kafka.connect.transforms.RegexRouter"
             props[f"transforms.{_ROUTE}.regex"] = ".*"
             props[f"transforms.{_ROUTE}.replacement"] = connector.topic

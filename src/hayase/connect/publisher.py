@@ -7,19 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from hayase.connect.exceptions import ConnectError
-from hayase.connect.generations import (
-    SupersededError,
-    bundle_name,
-    identity,
-    is_superseded,
-    marker_number,
-)
+from hayase.connect.generations import SupersededError, bundle_name, identity, marker_number
 from hayase.connect.model import SourceOffset
 from hayase.connect.offsets import offset_batch
 from hayase.core.errors import CheckpointError, LogError, UnknownTopicError
 from hayase.core.failpoints import reach
 from hayase.core.time import Clock
-from hayase.log.protocol import EpochWriter, Marker, OutgoingBatch
+from hayase.log.protocol import EpochWriter, Marker, OutgoingBatch, is_superseded
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0

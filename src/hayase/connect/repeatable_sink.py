@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from hayase.connect.contracts import Props, RangeNumber, RepeatableSinkTask, SinkPartition, SinkRange
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import SinkConversion
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.offsets import read_whole_topic
@@ -104,7 +104,7 @@ class RepeatableSinkLoop(SinkTaskLoop):
         context: SinkContext,
         log: Log,
         partitions: Sequence[SinkPartition],
-        conversion: Conversion,
+        conversion: SinkConversion,
         *,
         recorded: Mapping[SinkPartition, RangeRecord],
         publisher: TaskPublisher,

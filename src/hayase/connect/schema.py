@@ -283,12 +283,3 @@ def _validate_parts(schema: ConnectSchema, value: object) -> None:
                 validate_value(schema.key_schema, key)
             if schema.value_schema is not None:
                 validate_value(schema.value_schema, element)
-
-
-def field_value(schema: ConnectSchema, value: Mapping[str, object], name: str) -> object:
-    """A field of a struct's value, or the default that its schema has; raises `DataError` for an unknown field."""
-    found = schema.field(name)
-    if found is None:
-        raise DataError("UNKNOWN_FIELD", f"{name} is not a valid field name", field=name)
-    given = value.get(name)
-    return found.schema.default if given is None else given

@@ -14,7 +14,7 @@ from hayase.connect.contracts import (
     SinkRange,
     SinkTask,
 )
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import SinkConversion
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader
 from hayase.core.records import TopicPartition
@@ -85,7 +85,7 @@ class SinkTaskLoop(ABC):
         context: SinkContext,
         reader: SinkReader,
         reporter: Reporter,
-        conversion: Conversion,
+        conversion: SinkConversion,
         metrics: SinkMetrics,
         *,
         sleep: Callable[[float], None],

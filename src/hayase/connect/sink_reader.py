@@ -11,7 +11,7 @@ import numpy as np
 
 from hayase.connect.columns import LazyRecords, RecordColumns
 from hayase.connect.contracts import SinkPartition, SinkRange
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import SinkConversion
 from hayase.connect.errors import RawRecord, Stage
 from hayase.connect.model import SinkRecord
 from hayase.core.errors import UnknownTopicError
@@ -53,7 +53,7 @@ class SinkMetrics:
 class Reporter:
     """An `ErrantRecordReporter`: finds the bytes of a record in the ranges that are being written."""
 
-    def __init__(self, conversion: Conversion) -> None:
+    def __init__(self, conversion: SinkConversion) -> None:
         self._conversion = conversion
         self.batches: list[RecordBatch] = []
 
@@ -133,7 +133,7 @@ class SinkReader:
         self,
         log: Log,
         partitions: Sequence[SinkPartition],
-        conversion: Conversion,
+        conversion: SinkConversion,
         reporter: Reporter,
         metrics: SinkMetrics,
         range_records: int = RANGE_RECORDS,

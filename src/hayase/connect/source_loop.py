@@ -5,17 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hayase.connect.contracts import (
-    OffsetStorageReader,
-    Props,
-    SerializedJson,
-    SourceTask,
-    TransactionContext,
-    source_partition_key,
-)
+from hayase.connect.contracts import SourceTask, source_partition_key
 from hayase.connect.conversion import Conversion, SerializedRecord
 from hayase.connect.errors import Stage
 from hayase.connect.exceptions import ConnectError, RetriableError
@@ -29,8 +22,8 @@ from hayase.connect.model import (
 from hayase.connect.offsets import ConnectorOffsets, offset_key
 from hayase.connect.publisher import TaskPublisher
 from hayase.connect.source_buffer import SourceBuffer
+from hayase.connect.source_context import TaskContext, TaskTransactionContext
 from hayase.connect.source_topics import SourceTopics
-from hayase.connect.topic_reader import KeyAndValue, TopicReader
 from hayase.core.errors import UnknownTopicError
 from hayase.core.time import Clock
 
@@ -49,94 +42,6 @@ class TransactionBoundary(StrEnum):
     POLL = "poll"
     INTERVAL = "interval"
     CONNECTOR = "connector"
-
-
-class TaskTransactionContext:
-    """A `TransactionContext`: what the task asked for during one `poll`."""
-
-    def __init__(self) -> None:
-        self._commit = False
-        self._abort = False
-        self._commit_after: list[SourceRecord] = []
-        self._abort_after: list[SourceRecord] = []
-
-    def commit_transaction(self) -> None:
-        """See `TransactionContext.commit_transaction`."""
-        self._commit = True
-
-    def commit_transaction_after(self, record: SourceRecord) -> None:
-        """See `TransactionContext.commit_transaction_after`."""
-        self._commit_after.append(record)
-
-    def abort_transaction(self) -> None:
-        """See `TransactionContext.abort_transaction`."""
-        self._abort = True
-
-    def abort_transaction_after(self, record: SourceRecord) -> None:
-        """See `TransactionContext.abort_transaction_after`."""
-        self._abort_after.append(record)
-
-    def commits_after(self, record: SourceRecord) -> bool:
-        """Whether a transaction ends behind a record."""
-        return _take(self._commit_after, record)
-
-    def aborts_after(self, record: SourceRecord) -> bool:
-        """Whether a transaction is dropped that ends with a record."""
-        return _take(self._abort_after, record)
-
-    def commits(self) -> bool:
-        """Whether a transaction ends behind what the poll gave."""
-        asked, self._commit = self._commit, False
-        return asked
-
-    def aborts(self) -> bool:
-        """Whether a transaction is dropped that ends with what the poll gave."""
-        asked, self._abort = self._abort, False
-        return asked
-
-
-def _take(records: list[SourceRecord], record: SourceRecord) -> bool:
-    position = next((index for index, each in enumerate(records) if each is record), None)
-    if position is None:
-        return False
-    del records[position]
-    return True
-
-
-@dataclass(slots=True)
-class TaskContext:
-    """A `SourceTaskContext`."""
-
-    connector: str
-    task: int
-    configs: Props
-    offset_storage_reader: OffsetStorageReader
-    transaction_context: TransactionContext | None = None
-    serialized_json: SerializedJson | None = None
-    topics: TopicReader | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
-    advertised: Callable[[str], None] = lambda _: None
-
-    def advertise(self, url: str) -> None:
-        """See `SourceTaskContext.advertise`."""
-        self.advertised(url)
-
-    def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
-        """See `SourceTaskContext.publish_offsets`."""
-        self.waiting_offsets.append((partition, offset))
-
-    def read_topic(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
-        """See `SourceTaskContext.read_topic`."""
-        return ([], offset) if self.topics is None else self.topics.read(topic, offset)
-
-    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[KeyAndValue], int]:
-        """See `SourceTaskContext.read_partition`."""
-        return ([], offset) if self.topics is None else self.topics.read_partition(topic, partition, offset)
-
-    def end_offsets(self, topic: str) -> list[int]:
-        """See `SourceTaskContext.end_offsets`."""
-        return [] if self.topics is None else self.topics.end_offsets(topic)
 
 
 @dataclass(slots=True)
@@ -197,6 +102,7 @@ class SourceTaskLoop:
         clock: for the interval, and the time of records that have none.
         sleep: waits that many seconds; raises to give up.
         buffer_bytes: how much is held in memory.
+        topic_seen: called with each topic that the task writes to, the first time.
     """
 
     def __init__(

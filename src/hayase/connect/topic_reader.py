@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Iterator
 
 from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.model import RawKeyValue
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, LogReader
-
-KeyAndValue = tuple[bytes | None, bytes | None]
 
 
 class TopicReader:
@@ -24,7 +23,7 @@ class TopicReader:
         self._log = log
         self._reader: LogReader | None = None
 
-    def read(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
+    def read(self, topic: str, offset: int) -> tuple[list[RawKeyValue], int]:
         """The records of a topic from an offset on, and the offset behind them; a topic that is absent has none.
 
         Raises:
@@ -34,7 +33,7 @@ class TopicReader:
         with _retriable(topic):
             return self._read(topic, offset)
 
-    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[KeyAndValue], int]:
+    def read_partition(self, topic: str, partition: int, offset: int) -> tuple[list[RawKeyValue], int]:
         """The records of a partition from an offset on, and the offset behind them.
 
         Raises:
@@ -55,7 +54,7 @@ class TopicReader:
             ends = self._log.end_offsets(partitions)
             return [ends[partition] for partition in partitions]
 
-    def _read(self, topic: str, offset: int) -> tuple[list[KeyAndValue], int]:
+    def _read(self, topic: str, offset: int) -> tuple[list[RawKeyValue], int]:
         info = self._log.describe([topic]).get(topic)
         if info is None:
             return [], offset
@@ -68,7 +67,7 @@ class TopicReader:
             )
         return self._read_partition(TopicPartition(topic, 0), offset)
 
-    def _read_partition(self, partition: TopicPartition, offset: int) -> tuple[list[KeyAndValue], int]:
+    def _read_partition(self, partition: TopicPartition, offset: int) -> tuple[list[RawKeyValue], int]:
         first, end = self._log.start_offsets([partition])[partition], self._log.end_offsets([partition])[partition]
         start = first if end < offset else max(offset, first)  # beyond its end: the topic was made again
         if end <= start:

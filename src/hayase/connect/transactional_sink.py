@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hayase.connect.contracts import SinkPartition, SinkRange, TransactionalSinkTask
-from hayase.connect.conversion import Conversion
+from hayase.connect.conversion import SinkConversion
 from hayase.connect.generations import SupersededError, bundle_name
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
@@ -36,7 +36,7 @@ class TransactionalSinkLoop(SinkTaskLoop):
         context: SinkContext,
         log: Log,
         partitions: Sequence[SinkPartition],
-        conversion: Conversion,
+        conversion: SinkConversion,
         *,
         reset: AutoOffsetReset,
         group_offsets: GroupOffsets,

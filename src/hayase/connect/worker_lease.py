@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from hayase.connect.generations import is_superseded
 from hayase.core.decoding import decode_json
 from hayase.core.errors import CheckpointError, HayaseError, LeaseHeldError, LogError
-from hayase.log.protocol import Log, Marker
+from hayase.log.protocol import Log, Marker, is_superseded
 from hayase.state.lease_holder import Holder, is_gone, this_process
 
 _LOG = logging.getLogger(__name__)

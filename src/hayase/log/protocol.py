@@ -203,6 +203,11 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
     return True
 
 
+def is_superseded(error: CheckpointError | LogError) -> bool:
+    """Whether `publish_epoch` refused a marker because another attempt has published that number, or a later one."""
+    return error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED")
+
+
 def check_attempt(bundle: str, marker: Marker, is_closed: Callable[[], bool] | None) -> None:
     """Check that an attempt may publish an epoch; see `EpochWriter.publish_epoch`.
 
@@ -228,7 +233,7 @@ class LogReader(Protocol):
     def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """The committed records with `start <= offset < end`, in batches that follow each other.
 
-        Returns when the position has reached `end`, however many records that were.
+        Returns when the position has reached `end`, however many records that were; of an empty range at once.
 
         Raises:
             SourceRangeLostError: `start` is before the first offset there is, or `end` behind the last.

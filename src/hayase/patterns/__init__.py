@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hayase.patterns.decider import Decider as Decider
     from hayase.patterns.decider import Rejected as Rejected
     from hayase.patterns.decider_test_case import DeciderTestCase as DeciderTestCase
+    from hayase.patterns.erasure import ErasureStatus as ErasureStatus
     from hayase.patterns.event_sourced import EventSourced as EventSourced
     from hayase.patterns.event_sourced import FailedCommand as FailedCommand
     from hayase.patterns.history import EventHistory as EventHistory
@@ -58,25 +59,23 @@ _MODULE_OF = {
     "CommandOutcomeUnknownError": "commands",
     "CommandTarget": "reactions",
     "Deadline": "reactions",
+    "deadline": "reactions",
     "Decider": "decider",
     "DeciderTestCase": "decider_test_case",
+    "Delete": "read_models.rows",
+    "ErasureStatus": "erasure",
     "EventHistory": "history",
     "EventPosition": "replies",
     "EventSourced": "event_sourced",
     "FailedCommand": "event_sourced",
+    "inbox": "inbox_records",
+    "outbox": "",
     "PatternsApp": "app",
-    "Delete": "read_models.rows",
+    "Personal": "personal_data",
     "PostgresTable": "read_models.targets",
+    "Reactions": "reactions",
     "ReadModel": "read_models.read_model",
     "ReadModelBehindError": "read_models.read_model",
-    "SqliteTable": "read_models.targets",
-    "TableChange": "read_models.rows",
-    "TableSource": "read_models.sources",
-    "Upsert": "read_models.rows",
-    "ErasureStatus": "erasure",
-    "Personal": "personal_data",
-    "SubjectKeys": "subject_keys",
-    "Reactions": "reactions",
     "ReadModelTestCase": "read_models.test_case",
     "RecordedEvent": "recorded_events",
     "Rejected": "decider",
@@ -85,11 +84,13 @@ _MODULE_OF = {
     "RetrySaga": "saga.saga",
     "Saga": "saga.saga",
     "SagaState": "saga.definition",
+    "SqliteTable": "read_models.targets",
     "Step": "saga.definition",
+    "SubjectKeys": "subject_keys",
+    "TableChange": "read_models.rows",
+    "TableSource": "read_models.sources",
     "UnknownEvent": "recorded_events",
-    "deadline": "reactions",
-    "inbox": "inbox_records",
-    "outbox": "",
+    "Upsert": "read_models.rows",
 }
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605

@@ -47,9 +47,9 @@ _LOG = logging.getLogger("hayase.patterns")
 DEADLINE_INTERVAL = timedelta(milliseconds=500)
 """How often deadlines are looked at: a deadline is up to this late."""
 _DUE_AT_ONCE = 10_000
-_COUNTED: tuple[str, ...] = (
-    *("accepted", "rejected", "conflict", "failed", "invalid", "repeated", "dead-letter", "event", "deadline"),
-)
+_COUNTED = (
+    "accepted", "rejected", "conflict", "failed", "invalid", "repeated", "dead-letter", "event", "deadline",
+)  # fmt: skip
 _META = "\0evolve"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, overload
 
 from hayase.app.app import StreamsApp
@@ -88,11 +89,11 @@ class PatternsApp(StreamsApp):
         for runner in self.read_models.values():
             runner.start()
 
-    def close(self, *arguments: Any, **named: Any) -> bool:
+    def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """See `StreamsApp.close`; read models stop after the write that they are at."""
         for runner in self.read_models.values():
             runner.close()
-        return super().close(*arguments, **named)
+        return super().close(timeout)
 
     def start_to_end(self) -> None:
         """See `StreamsApp.start_to_end`; topics of aggregates are made first."""

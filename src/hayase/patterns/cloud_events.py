@@ -25,10 +25,10 @@ APPLICATION, COMMAND_SOURCE = "application", "commandsource"
 _HEADERS = {
     name: _PREFIX + name
     for name in (
-        *(ID, TYPE, SOURCE, SUBJECT, TIME, CORRELATION, CAUSATION, EXPECTED_VERSION, VERSION, DATA_VERSION),
-        *(REPLY_TOPIC, REPLY_PARTITION, UNDOES, REQUEST_DIGEST, APPLICATION, COMMAND_SOURCE),
+        ID, TYPE, SOURCE, SUBJECT, TIME, CORRELATION, CAUSATION, EXPECTED_VERSION, VERSION, DATA_VERSION,
+        REPLY_TOPIC, REPLY_PARTITION, UNDOES, REQUEST_DIGEST, APPLICATION, COMMAND_SOURCE,
     )
-}
+}  # fmt: skip
 _ATTRIBUTES = {header: name for name, header in _HEADERS.items()}
 """Names of the known attributes and of their headers, made once: every record has most of them."""
 

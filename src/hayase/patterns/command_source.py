@@ -12,7 +12,6 @@ import urllib.parse
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 from starlette.datastructures import Headers
@@ -22,12 +21,11 @@ from starlette.responses import Response
 from hayase.connect.config.config_def import ConfigDef, ConfigValue, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, matching
-from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
+from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceTask
 from hayase.connect.exceptions import RetriableError
-from hayase.connect.http.request_listener import RequestTask, define_listener, refusal
+from hayase.connect.http.request_listener import RequestConnector, RequestTask, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
-from hayase.connect.simple_connector import SimpleConnector
 from hayase.core.errors import SerializationError
 from hayase.patterns import cloud_events
 from hayase.patterns.reactions import check_aggregate_id
@@ -86,10 +84,8 @@ def command_source(aggregate: str, listener: Mapping[str, str]) -> dict[str, str
     return {"connector.class": "CommandSource", "aggregate": aggregate, **_CONVERTERS, **listener}
 
 
-class CommandSourceConnector(SimpleConnector, SourceConnector):
+class CommandSourceConnector(RequestConnector):
     """Makes a command of each request, and answers with its reply. A command counts once, by its id."""
-
-    one_task: ClassVar[bool] = True
 
     @classmethod
     def config(cls) -> ConfigDef:

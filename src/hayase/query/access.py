@@ -19,17 +19,14 @@ from hayase.query.checkpoint import (
     check_logged,
     check_store,
     folder_of_store,
-    followers_folder,
-    history_folder,
     open_checkpoint,
-    settle_application_folder,
-    state_folders,
     state_of_store,
     subtopology_of_store,
 )
+from hayase.query.local_folders import followers_folder, history_folder, settle_application_folder, state_folders
 from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.run_query import run_query
-from hayase.query.source import PinnedSource, StateSource
+from hayase.query.source import FolderSource, PinnedSource
 from hayase.query.stores import StoreHandle, open_store
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.history import oldest_epoch, open_past_states
@@ -114,7 +111,7 @@ class StoreAccess:
         bundles = bundles_of(topology, checkpoint, names)
         source = self._source(topology, checkpoint, names, self.epoch_of(checkpoint, as_of_epoch, as_of))
         with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
-            yield pinned_stores(topology, checkpoint, given, PinnedSource(source, snapshots))
+            yield pinned_stores(topology, checkpoint, given, PinnedSource(snapshots))
 
     def history(self, name: str) -> History:
         """See `StreamsApp.history`."""
@@ -137,7 +134,7 @@ class StoreAccess:
         """The epoch that is asked for; `None`: the last one.
 
         Raises:
-            ConfigError: both were given, or an epoch that is not through yet.
+            ConfigError: both were given, or an epoch that is not complete yet.
             StateError: `TIME_BEFORE_HISTORY`.
         """
         if epoch is not None and time is not None:
@@ -156,7 +153,7 @@ class StoreAccess:
             )
         return epoch
 
-    def _source(self, topology: Topology, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
+    def _source(self, topology: Topology, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> FolderSource:
         if epoch is None:
             workers = state_folders(self._config).disk / "state"
             followers = follower_sources(self._config, checkpoint.checkpoint_id)
@@ -168,7 +165,7 @@ class StoreAccess:
                 for name in names
                 for bundle in checkpoint.bundles_of(subtopology_of_store(topology, name))
             }
-            return StateSource(
+            return FolderSource(
                 workers, checkpoint.checkpoint_id, paths=paths, others=others,
                 is_before_first_epoch=lambda: checkpoint.epochs.last_done() < 0,
             )  # fmt: skip
@@ -181,7 +178,7 @@ class StoreAccess:
             application_id=checkpoint.application_id,
             checkpoint_id=checkpoint.checkpoint_id,
         )
-        return StateSource(past.folder, checkpoint.checkpoint_id, kept=past)
+        return FolderSource(past.folder, checkpoint.checkpoint_id, kept=past)
 
 
 def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str]) -> list[str]:
@@ -202,7 +199,7 @@ def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], 
     return PinnedStores(source.epoch, handles)
 
 
-def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: Path) -> StateSource:
+def furthest(followers: Iterable[FolderSource], bundles: Iterable[str], workers: Path) -> FolderSource:
     """The follower that is at the latest epoch.
 
     On a cluster bundles move, so the workers' states here may be older ones.
@@ -211,7 +208,7 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
         StateError: `STATE_ELSEWHERE`: there is no follower on this machine, or none has anything yet.
     """
     bundles = list(bundles)
-    followers_at: list[tuple[int, StateSource]] = []
+    followers_at: list[tuple[int, FolderSource]] = []
     for follower in followers:
         try:
             with follower.pin(bundles, strict=False, first_epoch_wait_s=0.0) as snapshots:
@@ -228,8 +225,8 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
     return max(followers_at, key=itemgetter(0))[1]
 
 
-def follower_sources(config: StreamsConfig, checkpoint_id: str) -> list[StateSource]:
+def follower_sources(config: StreamsConfig, checkpoint_id: str) -> list[FolderSource]:
     """The followers of an application on this machine that lie where they are looked for."""
     folder = followers_folder(config)
     names = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [StateSource(path, checkpoint_id, epoch_lock=True) for path in names]
+    return [FolderSource(path, checkpoint_id, epoch_lock=True) for path in names]

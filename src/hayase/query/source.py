@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from hayase.core.errors import StateError
 from hayase.state.environment.epoch_lock import EpochLock
@@ -25,8 +26,43 @@ FIRST_EPOCH_WAIT_S = 10.0
 """How long a state that is not there is waited for where others are: the first epoch makes one after the other."""
 
 
-class StateSource:
-    """A folder with the states of bundles: the workers' own, a follower's, or one of an older epoch.
+class StateSource(Protocol):
+    """The states of an application's bundles: one as it is now, or several after the same epoch."""
+
+    def one(self, bundle: str) -> AbstractContextManager[ReaderSnapshot]:
+        """The state of one bundle as it is now.
+
+        Raises:
+            StateError: `FOREIGN_STATE`, `STATE_NOT_THERE`.
+        """
+        ...
+
+    def pin(
+        self,
+        bundles: Iterable[str],
+        *,
+        strict: bool,
+        max_seconds: float = READ_MAX_S,
+        wait_s: float = WAIT_S,
+        first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
+    ) -> AbstractContextManager[Snapshots]:
+        """The states of several bundles after the same epoch.
+
+        Args:
+            bundles: which.
+            strict: whether different epochs are an error in the end; else they are given as they are.
+            max_seconds: how long the snapshots may be read.
+            wait_s: how long it may take until the epochs are the same.
+            first_epoch_wait_s: how long it may take until all are there where one is.
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`; `FOREIGN_STATE`, `STATE_NOT_THERE`.
+        """
+        ...
+
+
+class FolderSource:
+    """A folder with the states of bundles: the workers' own, a follower's, or one of an older epoch (`StateSource`).
 
     Args:
         folder: in it each bundle's state has a folder of its name.
@@ -45,7 +81,7 @@ class StateSource:
         checkpoint_id: str,
         *,
         epoch_lock: bool = False,
-        others: Callable[[], Sequence[StateSource]] = tuple,
+        others: Callable[[], Sequence[FolderSource]] = tuple,
         paths: Mapping[str, Path] | None = None,
         kept: object = None,
         is_before_first_epoch: Callable[[], bool] = lambda: False,
@@ -61,11 +97,7 @@ class StateSource:
 
     @contextmanager
     def one(self, bundle: str) -> Iterator[ReaderSnapshot]:
-        """The state of one bundle as it is now.
-
-        Raises:
-            StateError: `FOREIGN_STATE`, `STATE_NOT_THERE`.
-        """
+        """See `StateSource.one`."""
         with ExitStack() as stack:
             try:
                 snapshot = stack.enter_context(self._snapshot(bundle))
@@ -85,20 +117,10 @@ class StateSource:
         wait_s: float = WAIT_S,
         first_epoch_wait_s: float = FIRST_EPOCH_WAIT_S,
     ) -> Iterator[Snapshots]:
-        """The states of several bundles after the same epoch.
+        """See `StateSource.pin`.
 
         Pins a snapshot of each; if their epochs differ it keeps those of the latest one and waits for the others, then
         asks followers. While the first epoch is under way, some are not there yet, and waited for.
-
-        Args:
-            bundles: which.
-            strict: whether different epochs are an error in the end; else they are given as they are.
-            max_seconds: how long the snapshots may be read.
-            wait_s: how long it may take until the epochs are the same.
-            first_epoch_wait_s: how long it may take until all are there where one is.
-
-        Raises:
-            StateError: `EPOCHS_DIFFER`; `FOREIGN_STATE`, `STATE_NOT_THERE`.
         """
         names = sorted(set(bundles))
         with ExitStack() as stack:
@@ -258,11 +280,10 @@ class _SnapshotsOfBundles:
             stack.close()
 
 
-class PinnedSource(StateSource):
-    """Snapshots that are held open."""
+class PinnedSource:
+    """Snapshots that are held open (`StateSource`)."""
 
-    def __init__(self, source: StateSource, snapshots: Snapshots) -> None:
-        super().__init__(source.folder, source.checkpoint_id)
+    def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
 
     @property
@@ -272,10 +293,10 @@ class PinnedSource(StateSource):
 
     @contextmanager
     def one(self, bundle: str) -> Iterator[ReaderSnapshot]:
-        """The snapshot of a bundle."""
+        """See `StateSource.one`."""
         yield self._snapshots[bundle]
 
     @contextmanager
     def pin(self, bundles: Iterable[str], **_: object) -> Iterator[Snapshots]:
-        """The snapshots; how long they may be read was said when they were pinned."""
+        """See `StateSource.pin`; how long the snapshots may be read was said when they were pinned."""
         yield self._snapshots

@@ -19,8 +19,8 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder, open_file
 from hayase.core.signal_event import SignalEvent
-from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import FollowerReplica
+from hayase.query.local_folders import followers_folder
 from hayase.storage.open import open_blobs
 
 _POLL_S = 0.02

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from hayase.serde.registry import SchemaRegistry
 from hayase.server.children.pool import ChildPool
 from hayase.server.local_run.tails import LogTails
 from hayase.server.pull.stores import QueryStores
@@ -26,7 +27,7 @@ class QueryServices(Protocol):
 
     settings: ServerSettings
     engine: SqlEngine
-    registry: Any
+    registry: SchemaRegistry | None
     tails: LogTails
     adhoc_children: ChildPool
 

@@ -15,7 +15,7 @@ import hayase
 from hayase import Consumed, HayaseError, Materialized, Serdes, StreamsBuilder, StreamsConfig, Topology
 from hayase.app.folders import settle_folders
 from hayase.core.errors import ConfigError
-from hayase.query.checkpoint import clear_memory, state_folders
+from hayase.query.local_folders import clear_memory, state_folders
 from hayase.storage.open import open_blobs
 
 TEXT = Serdes.string()

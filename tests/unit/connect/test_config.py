@@ -15,6 +15,9 @@ from hayase.connect.config.types import ConfigType, Password, config_text
 from hayase.connect.config.validators import at_least, between, list_of, non_empty_without_control_characters, one_of
 from hayase.connect.config.worker_config import WorkerConfig
 from hayase.connect.connector_validation import ConnectorValidator, masked, unmasked
+from hayase.connect.contracts import ConnectorTransactionBoundaries, ExactlyOnceSupport, Props
+from hayase.connect.exceptions import ConnectError
+from hayase.connect.files.file_stream_source import FileStreamSourceConnector
 from hayase.connect.plugins import Plugins
 from hayase.core.errors import ConfigError
 
@@ -168,6 +171,27 @@ def test_errors_of_transforms_and_converters_are_at_their_keys() -> None:
 
 def test_exactly_once_is_refused_on_a_log_that_is_not_durable() -> None:
     assert "fsync" in errors(LINES, exactly_once_support="required")["exactly.once.support"][0]
+
+
+class UnsureSource(FileStreamSourceConnector):
+    """Cannot say what it supports."""
+
+    def exactly_once_support(self, props: Props) -> ExactlyOnceSupport:
+        raise KeyError("support")
+
+    def can_define_transaction_boundaries(self, props: Props) -> ConnectorTransactionBoundaries:
+        raise ConnectError("NOT_REACHABLE", "the source cannot be asked")
+
+
+def test_what_a_connector_raises_when_asked_for_its_guarantees_is_an_error_at_the_key_of_the_question() -> None:
+    plugins = Plugins(entry_points=False)
+    props = {**LINES, "connector.class": plugins.add_class(UnsureSource)}
+    asked = {"exactly.once.support": "required", "transaction.boundary": "connector"}
+    infos = ConnectorValidator(plugins, ReferencePolicy()).validate({**props, **asked})
+    assert {value.name: value.errors for value in infos.values if value.errors} == {
+        "exactly.once.support": ["An unexpected error occurred during validation: KeyError: 'support'"],
+        "transaction.boundary": ["the source cannot be asked"],
+    }
 
 
 POLICY, ALLOWED = "connector.client.config.override.policy", "connector.client.config.allowlist"

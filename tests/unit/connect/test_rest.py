@@ -68,6 +68,16 @@ def test_a_worker_that_answers_is_healthy(client: httpx2.Client) -> None:
     assert client.get("/health").json()["status"] == "healthy"
 
 
+def test_a_connector_that_is_deleted_while_the_list_is_made_is_left_out(
+    client: httpx2.Client, worker: ConnectWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post("/connectors", json=lines("a"))
+    monkeypatch.setattr(worker.herder, "connectors", lambda: ["a", "deleted"])
+    answer = client.get("/connectors", params={"expand": ["info", "status"]})
+    assert (answer.status_code, [*answer.json()]) == (200, ["a"])
+    monkeypatch.undo()
+
+
 def test_a_connector_is_made_and_runs(client: httpx2.Client) -> None:
     made = client.post("/connectors", json=lines("a"))
     assert (made.status_code, made.headers["location"]) == (201, "/connectors/a")

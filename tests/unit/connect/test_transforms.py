@@ -290,7 +290,7 @@ class TestValueToKey:
             transform("ValueToKey", fields="age").apply(record({"id": 1}, USER))
 
 
-def test_filter_drops() -> None:
+def test_the_filter_drops_each_record_that_it_is_applied_to() -> None:
     assert transform("Filter").apply(record(1)) is None
 
 

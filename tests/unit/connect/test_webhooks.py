@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from hayase.connect.contracts import Props
+from hayase.connect.files.file_stream_source import FileStreamSourceConnector
 from hayase.connect.rest import webhooks
 from hayase.connect.worker import ConnectWorker
 from hayase.core.records import TopicPartition
@@ -101,6 +103,27 @@ def test_a_signed_request_needs_no_password_of_the_worker_and_any_other_does(
         assert httpx2.post(f"{url}/open", content="1").status_code == 401
         assert httpx2.post(f"{url}/lines", content="1", headers=headers).status_code == 401
         assert httpx2.post(f"{url}/open", content="1", auth=("ada", "open sesame"), timeout=30).status_code == 200
+
+
+class WebhookSource(FileStreamSourceConnector):
+    """A connector of a user that has the name of ours and checks no signatures."""
+
+
+class SigningSource(FileStreamSourceConnector):
+    """A connector of a user that checks signatures."""
+
+    def checks_signatures(self, props: Props) -> bool:
+        return "hmac.secret" in props
+
+
+def test_a_connector_says_itself_whether_it_checks_signatures(worker: ConnectWorker, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").touch()
+    lines = {"file": str(tmp_path / "lines.txt"), "topic": "lines", "hmac.secret": "secret"}
+    for name, cls in (("namesake", WebhookSource), ("signing", SigningSource)):
+        worker.herder.put_config(name, {**lines, "connector.class": worker.herder.env.plugins.add_class(cls)})
+    assert not worker.herder.checks_signatures("namesake")
+    assert worker.herder.checks_signatures("signing")
+    assert not worker.herder.checks_signatures("not there")
 
 
 def test_what_is_behind_the_name_goes_to_the_connector_too(

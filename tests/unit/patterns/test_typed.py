@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from hayase import patterns
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -23,6 +26,14 @@ def fine(event: Placed, own: AggregateState[Order | None]) -> None: ...
 order.command("17", Place("book"))
 {line}
 """
+
+
+def test_a_type_checker_sees_each_name_of_the_package_where_it_is_loaded_from() -> None:
+    source = ast.parse(Path(patterns.__file__).read_text("utf-8"))
+    imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: node.module for node in imports for alias in node.names if alias.asname == alias.name}
+    loaded = {name: f"hayase.patterns.{module}".rstrip(".") for name, module in patterns._MODULE_OF.items()}
+    assert seen == loaded
 
 
 @pytest.mark.slow

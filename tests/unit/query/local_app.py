@@ -23,7 +23,7 @@ from hayase.core.time import ManualClock
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
-from hayase.query.checkpoint import state_folders
+from hayase.query.local_folders import state_folders
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy, maybe_snapshot
 from hayase.state.delta.delta import Delta

@@ -13,8 +13,8 @@ from tests.unit.query.local_app import LocalApp, rows_of, totals_after
 from hayase.app.follower import Follower
 from hayase.core.errors import StateError
 from hayase.query.access import PinnedStores
-from hayase.query.checkpoint import state_folders
 from hayase.query.follower_replica import FollowerReplica
+from hayase.query.local_folders import state_folders
 from hayase.state.environment.remote_bundles_marker import set_moving
 
 

@@ -38,7 +38,7 @@ from hayase import (
     WindowRangeQuery,
 )
 from hayase.core.errors import StateError, UnknownStoreError
-from hayase.query.checkpoint import state_folders
+from hayase.query.local_folders import state_folders
 from hayase.query.queries import QueriedStore
 
 

@@ -28,8 +28,8 @@ from hayase.cli.main import run_cli
 from hayase.core.errors import StateError
 from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
-from hayase.query.checkpoint import clear_memory
 from hayase.query.follower_replica import FollowerReplica
+from hayase.query.local_folders import clear_memory
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.storage.lmdb_env import close_environment
 

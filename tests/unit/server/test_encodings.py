@@ -9,14 +9,8 @@ from decimal import Decimal
 import pytest
 
 from hayase.server.entities.schema_info import schema_info
-from hayase.server.http.encodings.encodings import (
-    DELIMITED,
-    JSON,
-    KSQL_JSON,
-    KSQL_PROTOBUF,
-    RowEncoding,
-    encoding_for,
-)
+from hayase.server.http.encodings.encodings import RowEncoding, encoding_for
+from hayase.server.http.encodings.media_types import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF
 from hayase.server.rows import ResultColumn, RowBatch, RowHeader
 from hayase.sql.errors import StatementError
 from hayase.sql.types.sql_types import (

@@ -140,7 +140,7 @@ class _CapturedTables:
         """Whether the last version of each of these rows is of this time."""
         for partition, end in self._log.end_offsets(list(self._positions)).items():
             start, self._positions[partition] = self._positions[partition], end
-            for batch in self._reader.fetch(partition, start, end) if end > start else ():
+            for batch in self._reader.fetch(partition, start, end):
                 for key, value in zip(batch.keys, batch.values, strict=True):
                     changed_at = json.loads(value or b"{}")["changed_at"]
                     self._times[partition.topic][(key or b"").decode()] = datetime.fromisoformat(changed_at)

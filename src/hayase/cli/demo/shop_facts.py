@@ -32,7 +32,7 @@ class Facts:
         try:
             for partition, end in self._log.end_offsets(list(self._positions)).items():
                 start, self._positions[partition] = self._positions[partition], end
-                for batch in reader.fetch(partition, start, end) if end > start else ():
+                for batch in reader.fetch(partition, start, end):
                     self.ledger.add(self._fact(batch.record(row)) for row in range(len(batch)))
                     count += len(batch)
         finally:

@@ -109,6 +109,8 @@ class _Reading:
 class FileSourceTask(SourceTask):
     """Reads one file after the other, in the order of their names."""
 
+    _reading: _Reading | None = None
+
     def start(self, props: Props) -> None:
         """See `Task.start`."""
         import fsspec.core
@@ -124,7 +126,6 @@ class FileSourceTask(SourceTask):
         self._batch = config.int("batch.size")
         self._number, self._count = int(props["task.number"]), int(props["task.count"])
         self._tolerates = props.get("errors.tolerance", "none").lower() == "all"
-        self._reading: _Reading | None = None
         self._cut_off: tuple[str, int, int] | None = None
         self._seen: dict[str, tuple[int, float]] = {}  # sizes of files, and since when
         self._finished: list[str] = []  # whose last rows are polled, and not published
@@ -275,7 +276,7 @@ class FileSourceTask(SourceTask):
 
     def stop(self) -> None:
         """See `Task.stop`."""
-        reading, self._reading = getattr(self, "_reading", None), None
+        reading, self._reading = self._reading, None
         if reading is not None:
             reading.file.close()
 

@@ -74,6 +74,8 @@ class FileStreamSourceConnector(SimpleConnector, SourceConnector):
 class FileStreamSourceTask(SourceTask):
     """Reads complete lines from a position on."""
 
+    _file: BinaryIO | None = None
+
     def start(self, props: Props) -> None:
         """See `Task.start`."""
         config = TypedConfig(_definition(), props)
@@ -89,7 +91,6 @@ class FileStreamSourceTask(SourceTask):
         assert isinstance(position, int)
         self._position = position
         self._buffer = b""
-        self._file: BinaryIO | None = None
 
     def poll(self) -> Polled | None:
         """The next complete lines; waits a little where there are none."""
@@ -137,6 +138,6 @@ class FileStreamSourceTask(SourceTask):
 
     def stop(self) -> None:
         """See `Task.stop`."""
-        file, self._file = getattr(self, "_file", None), None
+        file, self._file = self._file, None
         if file is not None:
             file.close()

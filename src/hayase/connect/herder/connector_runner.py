@@ -34,7 +34,7 @@ _LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(slots=True)
-class _Wishes:
+class _PendingChanges:
     """What was asked for since the last look."""
 
     props: dict[str, str] | None = None
@@ -97,7 +97,7 @@ class ConnectorRunner:
         self._error: Exception | None = None
         self.stop_error: Exception | None = None
         """Why a task could not finish what it had begun when it was stopped."""
-        self._wishes = _Wishes(props=dict(stored.props))
+        self._pending = _PendingChanges(props=dict(stored.props))
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._connector: Connector | None = None
@@ -120,7 +120,7 @@ class ConnectorRunner:
         """Run with another configuration."""
         with self._lock:
             self.stored.props = dict(props)
-            self._wishes.props = dict(props)
+            self._pending.props = dict(props)
         self._wake.set()
 
     def set_target(self, target: TargetState) -> None:
@@ -132,8 +132,8 @@ class ConnectorRunner:
     def restart(self, *, connector: bool, tasks: set[int]) -> None:
         """Restart the connector, or tasks."""
         with self._lock:
-            self._wishes.restart_connector |= connector
-            self._wishes.restart_tasks |= tasks
+            self._pending.restart_connector |= connector
+            self._pending.restart_tasks |= tasks
         for task in tasks:
             self._set_task_status(task, State.RESTARTING)
         if connector:
@@ -143,7 +143,7 @@ class ConnectorRunner:
     def request_task_reconfiguration(self) -> None:
         """See `ConnectorContext`."""
         with self._lock:
-            self._wishes.reconfigure = True
+            self._pending.reconfigure = True
         self._wake.set()
 
     def raise_error(self, error: Exception) -> None:
@@ -154,13 +154,13 @@ class ConnectorRunner:
     def delete(self) -> None:
         """End and forget; `join` waits for it."""
         with self._lock:
-            self._wishes.delete = True
+            self._pending.delete = True
         self._wake.set()
 
     def close(self) -> None:
         """End with the worker; `join` waits for it."""
         with self._lock:
-            self._wishes.close = True
+            self._pending.close = True
         self._wake.set()
 
     def join(self, timeout_s: float) -> None:
@@ -223,18 +223,18 @@ class ConnectorRunner:
     def _serve(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while True:
-            wishes = self._take_wishes()
+            pending = self._take_pending()
             try:
                 with self.working:
-                    if wishes.delete or wishes.close:
-                        self._end(forget=wishes.delete)
+                    if pending.delete or pending.close:
+                        self._end(forget=pending.delete)
                         return
-                    self._reconcile(wishes)
+                    self._reconcile(pending)
                 pause_s, wait_s = _FIRST_PAUSE_S, _LOOK_S
             except (RetriableError, LogError) as error:
                 _LOG.warning("connector %s waits and tries again: %s", self.name, error)
                 self._set_status(State.UNASSIGNED, f"waiting, tried again in {pause_s:g} s: {error}")
-                self._give_back(wishes)
+                self._give_back(pending)
                 wait_s, pause_s = pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
             except Exception as error:  # whatever a plug-in raises
                 _LOG.exception("connector %s failed", self.name)
@@ -243,33 +243,33 @@ class ConnectorRunner:
                 wait_s = _LOOK_S
             self._wake.wait(wait_s)
 
-    def _take_wishes(self) -> _Wishes:
+    def _take_pending(self) -> _PendingChanges:
         with self._lock:
-            wishes, self._wishes = self._wishes, _Wishes()
+            pending, self._pending = self._pending, _PendingChanges()
             self._wake.clear()
-            return wishes
+            return pending
 
-    def _give_back(self, wishes: _Wishes) -> None:
+    def _give_back(self, pending: _PendingChanges) -> None:
         with self._lock:
-            now = self._wishes
-            now.props = now.props if now.props is not None else wishes.props
-            now.restart_connector |= wishes.restart_connector
-            now.restart_tasks |= wishes.restart_tasks
-            now.reconfigure |= wishes.reconfigure
-            now.delete |= wishes.delete
-            now.close |= wishes.close
+            now = self._pending
+            now.props = now.props if now.props is not None else pending.props
+            now.restart_connector |= pending.restart_connector
+            now.restart_tasks |= pending.restart_tasks
+            now.reconfigure |= pending.reconfigure
+            now.delete |= pending.delete
+            now.close |= pending.close
 
-    def _reconcile(self, wishes: _Wishes) -> None:
+    def _reconcile(self, pending: _PendingChanges) -> None:
         target = self.stored.target
         if target is TargetState.STOPPED:
             self._stop_all()
             return
-        changed = wishes.props is not None or self._references_changed()
+        changed = pending.props is not None or self._references_changed()
         if target is TargetState.PAUSED:
             self._pause(changed)
         else:
-            self._resume(changed, wishes)
-        for task in sorted(wishes.restart_tasks & self._specs.keys()):
+            self._resume(changed, pending)
+        for task in sorted(pending.restart_tasks & self._specs.keys()):
             self._restart_task(task)
 
     def _references_changed(self) -> bool:
@@ -286,18 +286,18 @@ class ConnectorRunner:
         self._stale |= changed  # the next start is with the new configuration
         self._set_status(State.PAUSED)
 
-    def _resume(self, changed: bool, wishes: _Wishes) -> None:
+    def _resume(self, changed: bool, pending: _PendingChanges) -> None:
         changed |= self._stale
-        asked = changed or wishes.restart_connector
-        if self.status.state is State.FAILED and not asked and not wishes.reconfigure:
+        asked = changed or pending.restart_connector
+        if self.status.state is State.FAILED and not asked and not pending.reconfigure:
             return
         if self._connector is None or asked:
             self._stop_connector()
             self._start_connector()
             self._set_status(State.RUNNING)
-            wishes.reconfigure = True
+            pending.reconfigure = True
         partitions = self._sink_partitions()
-        if changed or wishes.reconfigure or partitions != self._partitions:
+        if changed or pending.reconfigure or partitions != self._partitions:
             self._configure_tasks(partitions, always=changed)
         self._stale = False
         self._set_status(State.RUNNING)
@@ -379,7 +379,7 @@ class ConnectorRunner:
             spec = self._specs.get(task)
             if spec is None or spec.generation != generation:
                 return
-            self._wishes.restart_tasks.add(task)
+            self._pending.restart_tasks.add(task)
         self._set_task_status(task, State.UNASSIGNED)
         self._wake.set()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -28,10 +27,7 @@ from hayase.connect.herder.task_host import TaskHost
 from hayase.connect.plugins import CONNECTOR_TYPES, PluginType
 from hayase.core.errors import ConfigError
 
-_LOG = logging.getLogger(__name__)
 _END_S = 30.0
-_SIGNED = ("WebhookSource", "WebhookSourceConnector", "CommandSource", "CommandSourceConnector")
-"""Connectors that refuse requests without a signature where they have an `hmac.secret`."""
 Json = dict[str, object]
 
 
@@ -315,9 +311,12 @@ class Herder:
             runner = self._runners.get(name)
         if runner is None:
             return False
-        props = runner.stored.props or {}
-        name_of_class = props.get("connector.class", "").rpartition(".")[2]
-        return name_of_class in _SIGNED and bool(props.get("hmac.secret"))
+        props = runner.stored.props
+        try:
+            cls = connector_class(self.env.plugins, props)
+        except ConfigError:  # a class of an earlier plugin.path, of which nothing runs
+            return False
+        return issubclass(cls, SourceConnector) and cls().checks_signatures(props)
 
     # topics
 

@@ -29,7 +29,8 @@ from hayase.connect.publisher import TaskPublisher
 from hayase.connect.repeatable_sink import RangeRecord, RepeatableSinkLoop, ranges_topic
 from hayase.connect.sink_loop import SinkContext, SinkTaskLoop
 from hayase.connect.sink_reader import Reporter
-from hayase.connect.source_loop import SourceTaskLoop, TaskContext, TaskTransactionContext, TransactionBoundary
+from hayase.connect.source_context import TaskContext, TaskTransactionContext
+from hayase.connect.source_loop import SourceTaskLoop, TransactionBoundary
 from hayase.connect.source_topics import SourceTopics, topic_groups
 from hayase.connect.topic_reader import TopicReader
 from hayase.connect.transactional_sink import TransactionalSinkLoop

@@ -78,6 +78,8 @@ class HttpSinkConnector(SimpleConnector, SinkConnector):
 class HttpSinkTask(SinkTask):
     """Sends records over one connection that is kept."""
 
+    _connection: http.client.HTTPConnection | None = None
+
     def start(self, props: Props) -> None:
         """See `Task.start`."""
         config = TypedConfig(_definition(), props)
@@ -100,7 +102,6 @@ class HttpSinkTask(SinkTask):
         authorization = config.password("http.authorization")
         if authorization is not None:
             self._headers["Authorization"] = authorization
-        self._connection: http.client.HTTPConnection | None = None
         self._answered: set[str] = set()  # names of requests of a call of `put` that has not come to its end
         self._pause_ms = _FIRST_PAUSE_MS  # before the next request is sent again
 
@@ -172,8 +173,7 @@ class HttpSinkTask(SinkTask):
 
     def stop(self) -> None:
         """See `Task.stop`."""
-        if hasattr(self, "_connection"):
-            self._close()
+        self._close()
 
 
 def _name_of(records: Sequence[SinkRecord]) -> str:

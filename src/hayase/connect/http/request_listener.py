@@ -7,6 +7,7 @@ import hmac
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,9 +17,10 @@ from starlette.routing import Route
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, between, matching, non_empty
-from hayase.connect.contracts import SourceTask
+from hayase.connect.contracts import Props, SourceConnector, SourceTask
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.request_body import read_body
+from hayase.connect.simple_connector import SimpleConnector
 from hayase.core.asgi_thread import AsgiThread
 
 Handler = Callable[[Request, bytes], Awaitable[Response]]
@@ -149,6 +151,16 @@ class RequestListener:
         is_time = stamp.isdecimal() and len(stamp) <= _STAMP_DIGITS_MAX
         fresh = is_time and abs(time.time() - int(stamp)) <= tolerance_s
         return fresh and hmac.compare_digest(given.encode(), expected.encode())
+
+
+class RequestConnector(SimpleConnector, SourceConnector):
+    """A source connector whose one task takes requests."""
+
+    one_task: ClassVar[bool] = True
+
+    def checks_signatures(self, props: Props) -> bool:
+        """See `SourceConnector.checks_signatures`: with `hmac.secret` it does."""
+        return bool(props.get("hmac.secret"))
 
 
 class RequestTask(SourceTask):

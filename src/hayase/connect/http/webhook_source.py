@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 from starlette.datastructures import Headers
@@ -17,12 +16,11 @@ from starlette.responses import JSONResponse, Response
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import at_least, non_empty
-from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector, SourceTask
+from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceTask
 from hayase.connect.http.json_body import json_of
-from hayase.connect.http.request_listener import RequestTask, define_listener, refusal
+from hayase.connect.http.request_listener import RequestConnector, RequestTask, define_listener, refusal
 from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
-from hayase.connect.simple_connector import SimpleConnector
 
 _WAIT_S = 0.1
 _BATCH = 500
@@ -55,10 +53,8 @@ def _definition() -> ConfigDef:
     )  # fmt: skip
 
 
-class WebhookSourceConnector(SimpleConnector, SourceConnector):
+class WebhookSourceConnector(RequestConnector):
     """Makes a record of each request. Exactly once for requests that have a name."""
-
-    one_task: ClassVar[bool] = True
 
     @classmethod
     def config(cls) -> ConfigDef:

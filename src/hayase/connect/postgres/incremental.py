@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hayase.connect.contracts import SerializedJson
 from hayase.connect.model import SerializedRecords, SourceRecord
-from hayase.connect.postgres.catalog import Table, TypeRegistry
+from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.database import Database
@@ -25,7 +25,7 @@ from hayase.connect.postgres.events import Position, TableEvents
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot
 from hayase.connect.postgres.offsets import incremental_partition
-from hayase.connect.postgres.rendered import RenderedEvents
+from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_record, table_events
 from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import ChunkTransaction, read_cells, select_rows
 from hayase.connect.postgres.stream import ChangeReader
@@ -47,7 +47,7 @@ class _Window:
     """
 
     events: TableEvents
-    rows: dict[tuple[object, ...], Sequence[str | None]]
+    rows: dict[tuple[object, ...], Cells]
     upper: tuple[str, ...] | None
     end_lsn: int
 
@@ -159,8 +159,8 @@ class IncrementalSnapshot:
             rows = read_cells(self._config, self._database, sql, self._progress.upper or ())
         last = len(rows) <= self._chunk_rows
         rows = rows[: self._chunk_rows]
-        events = self._events(table)
-        by_key: dict[tuple[object, ...], Sequence[str | None]] = {events.identity(cells): cells for cells in rows}
+        events = table_events(self._config, table, self._types)
+        by_key: dict[tuple[object, ...], Cells] = {events.identity(cells): cells for cells in rows}
         upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
         self._window = _Window(events, by_key, upper, lsn)
         self._changes.watch(request.table)
@@ -168,10 +168,6 @@ class IncrementalSnapshot:
     def _close_window(self) -> None:
         self._window = None
         self._changes.watch(None)
-
-    def _events(self, table: Table) -> TableEvents:
-        columns = [(column.name, column.type_oid, column.modifier) for column in table.columns]
-        return TableEvents(self._config, table, columns, self._types)
 
     def _handed_out(self, window: _Window) -> _Records:
         self._progress.upper = window.upper
@@ -187,30 +183,9 @@ class IncrementalSnapshot:
         partition = incremental_partition(self._config.prefix)
         stored = self._progress.to_offset() or {}
         if self._json is not None:
-            rendered, now_us = RenderedEvents(events, self._json), self._now_us()
-            written = [rendered.record("r", cells, at, now_us) for cells in rows]
-            return [
-                SerializedRecords(
-                    topic=events.topic,
-                    keys=[key for key, _ in written],
-                    values=[value for _, value in written],
-                    timestamps_ms=[now_us // 1000] * len(rows),
-                    source_partition=partition,
-                    source_offset=stored,
-                )
-            ]
-        return [
-            SourceRecord(
-                source_partition=partition,
-                source_offset=stored,
-                topic=events.topic,
-                key_schema=events.key_schema,
-                key=events.key(cells),
-                value_schema=events.value_schema,
-                value=events.envelope("r", None, events.row(cells), at),
-            )
-            for cells in rows
-        ]
+            placed = [(cells, at) for cells in rows]
+            return [rendered_rows(events, self._json, placed, self._now_us(), partition, stored)]
+        return [row_record(events, cells, at, partition, stored) for cells in rows]
 
     def _forget_visible(self) -> None:
         """Forget transactions that every later snapshot sees."""

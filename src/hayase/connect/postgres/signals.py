@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hayase.connect.model import RawKeyValue
 from hayase.connect.postgres.pgoutput import Insert, Relation
 from hayase.core.decoding import decode_json
 
@@ -18,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 _COLUMNS = 3
 _LOOK_S = 0.5
 """How often the topic of signals is read."""
-ReadTopic = Callable[[str, int], tuple[list[tuple[bytes | None, bytes | None]], int]]
+ReadTopic = Callable[[str, int], tuple[list[RawKeyValue], int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from hayase.connect.postgres.catalog import Table, TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.database import Database, unreachable
-from hayase.connect.postgres.events import Position, TableEvents
+from hayase.connect.postgres.events import Position
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot, parse_lsn
 from hayase.connect.postgres.offsets import Chunk, SnapshotProgress, StreamOffset, chunk_partition, stream_partition
-from hayase.connect.postgres.rendered import RenderedEvents
+from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_record, table_events
 from hayase.connect.postgres.replication import quoted
 
 if TYPE_CHECKING:
@@ -114,29 +114,26 @@ class SnapshotReader:
             rows = read_cells(self._config, self._database, sql, lower or ())
         last = len(rows) <= self._chunk_rows
         rows = rows[: self._chunk_rows]
-        events = self._events(table)
-        position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
+        events = table_events(self._config, table, self._types)
+        positions = self._positions(len(rows), begins=not chunks, ends=last)
         partition = chunk_partition(self._config.prefix, table.full_name, len(chunks))
+
+        def chunk_to(cells: Cells | None) -> Chunk:
+            upper = None if cells is None else tuple(str(cell) for cell in events.identity(cells))
+            return Chunk(upper, snapshot, lsn, self._stream.slot_lsn)
+
+        chunk = chunk_to(None if last else rows[-1])
+        offset = chunk.to_offset()
         records: list[SourceRecord | SerializedRecords] = []
-        if self._json is not None and rows:
-            upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
-            offset = Chunk(upper, snapshot, lsn, self._stream.slot_lsn).to_offset()
-            flags = [
-                self._flag(first_of_table=number == 0 and not chunks, last_of_table=last and number == len(rows) - 1)
-                for number in range(len(rows))
-            ]
-            records.append(self._rendered(events, self._json, rows, flags, position, partition, offset))
-        for number, cells in enumerate(() if records else rows):
-            is_end = last and number == len(rows) - 1
-            upper = None if is_end else tuple(str(cell) for cell in events.identity(cells))
-            offset = Chunk(upper, snapshot, lsn, self._stream.slot_lsn).to_offset()
-            flag = self._flag(first_of_table=number == 0 and not chunks, last_of_table=is_end)
-            records.append(self._record(events, cells, position, flag, partition, offset))
-        if rows:
-            upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
-        chunk = Chunk(None if last else upper, snapshot, lsn, self._stream.slot_lsn)
         if not rows:
-            self.empty_chunks.append((partition, chunk.to_offset()))
+            self.empty_chunks.append((partition, offset))
+        elif self._json is not None:
+            placed = list(zip(rows, positions, strict=True))
+            records.append(rendered_rows(events, self._json, placed, self._now_us(), partition, offset))
+        else:  # a record may be the last that is published, so each has its own offset
+            offsets = [*(chunk_to(cells).to_offset() for cells in rows[:-1]), offset]
+            for cells, position, each in zip(rows, positions, offsets, strict=True):
+                records.append(row_record(events, cells, position, partition, each))
         chunks.append(chunk)
         if last:
             self._waiting.pop(0)
@@ -145,25 +142,42 @@ class SnapshotReader:
 
     def _read_whole(self, table: Table) -> list[SourceRecord | SerializedRecords]:
         """Read a table without a key: one chunk, which a restart reads again."""
-        events = self._events(table)
+        events = table_events(self._config, table, self._types)
         with ChunkTransaction(self._database) as (snapshot, lsn):
             rows = read_cells(self._config, self._database, select_rows(table, []), ())
-        position = Position(self._stream.commit_lsn, None, self._stream.xid, self._now_us())
+        positions = self._positions(len(rows), begins=True, ends=True)
         partition = chunk_partition(self._config.prefix, table.full_name, 0)
         chunk = Chunk(None, snapshot, lsn, self._stream.slot_lsn)
         stream = stream_partition(self._config.prefix), self._stream.to_offset()
         records: list[SourceRecord | SerializedRecords] = []
-        for number, cells in enumerate(rows):
-            is_end = number == len(rows) - 1
-            flag = self._flag(first_of_table=number == 0, last_of_table=is_end)
-            where = (partition, chunk.to_offset()) if is_end else stream
-            records.append(self._record(events, cells, position, flag, *where))
+        for number, (cells, position) in enumerate(zip(rows, positions, strict=True)):
+            where = (partition, chunk.to_offset()) if number == len(rows) - 1 else stream
+            records.append(row_record(events, cells, position, *where))
         if not rows:
             self.empty_chunks.append((partition, chunk.to_offset()))
         self.progress.chunks[table.full_name] = [chunk]
         self._waiting.pop(0)
         self.rows_read += len(rows)
         return records
+
+    def _positions(self, count: int, *, begins: bool, ends: bool) -> list[Position]:
+        """The positions of rows that follow each other: which records of the snapshot they are.
+
+        Args:
+            count: how many.
+            begins: whether the first of them is the first of its table.
+            ends: whether the last of them is the last of its table.
+        """
+        commit_us = self._now_us()
+        flags = [
+            self._flag(first_of_table=begins and number == 0, last_of_table=ends and number == count - 1)
+            for number in range(count)
+        ]
+        by_flag = {
+            flag: Position(self._stream.commit_lsn, None, self._stream.xid, commit_us, flag)
+            for flag in dict.fromkeys(flags)
+        }
+        return [by_flag[flag] for flag in flags]
 
     def _flag(self, *, first_of_table: bool, last_of_table: bool) -> str:
         first, self._first = self._first, False
@@ -174,55 +188,6 @@ class SnapshotReader:
         if last_of_table:
             return "last_in_data_collection"
         return "first_in_data_collection" if first_of_table else "true"
-
-    def _record(
-        self,
-        events: TableEvents,
-        cells: Sequence[str | None],
-        position: Position,
-        flag: str,
-        partition: dict[str, object],
-        offset: dict[str, object],
-    ) -> SourceRecord:
-        at = Position(position.lsn, None, position.xid, position.commit_us, flag)
-        return SourceRecord(
-            source_partition=partition,
-            source_offset=offset,
-            topic=events.topic,
-            key_schema=events.key_schema,
-            key=events.key(cells),
-            value_schema=events.value_schema,
-            value=events.envelope("r", None, events.row(cells), at),
-        )
-
-    def _rendered(
-        self,
-        events: TableEvents,
-        json: SerializedJson,
-        rows: Sequence[Sequence[str | None]],
-        flags: Sequence[str],
-        position: Position,
-        partition: dict[str, object],
-        offset: dict[str, object],
-    ) -> SerializedRecords:
-        rendered = RenderedEvents(events, json)
-        now_us = self._now_us()
-        places = {
-            flag: Position(position.lsn, None, position.xid, position.commit_us, flag) for flag in dict.fromkeys(flags)
-        }
-        written = [rendered.record("r", cells, places[flag], now_us) for cells, flag in zip(rows, flags, strict=True)]
-        return SerializedRecords(
-            topic=events.topic,
-            keys=[key for key, _ in written],
-            values=[value for _, value in written],
-            timestamps_ms=[now_us // 1000] * len(rows),
-            source_partition=partition,
-            source_offset=offset,
-        )
-
-    def _events(self, table: Table) -> TableEvents:
-        columns = [(column.name, column.type_oid, column.modifier) for column in table.columns]
-        return TableEvents(self._config, table, columns, self._types)
 
 
 def select_rows(table: Table, conditions: list[str]) -> str:

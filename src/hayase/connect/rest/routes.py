@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from urllib.parse import quote
 
 from starlette.routing import Route
 
 from hayase.connect.herder.herder import Herder
-from hayase.connect.herder.states import BadRequestError, TargetState
+from hayase.connect.herder.states import BadRequestError, NotFoundError, TargetState
 from hayase.connect.rest.loggers import all_loggers, one_logger, set_logger
 from hayase.connect.rest.requests import Answer, Call, Handler, endpoint, patch_of, props_of
 
@@ -85,7 +86,11 @@ def _expanded(herder: Herder, expand: list[str]) -> object:
     if not expand:
         return names
     parts = {"status": herder.status, "info": herder.info}
-    return {name: {each: parts[each](name) for each in expand if each in parts} for name in names}
+    expanded: dict[str, object] = {}
+    for name in names:
+        with contextlib.suppress(NotFoundError):  # it was deleted meanwhile
+            expanded[name] = {each: parts[each](name) for each in expand if each in parts}
+    return expanded
 
 
 def _initial_state(text: object) -> TargetState:

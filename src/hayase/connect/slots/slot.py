@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 import os
 import pickle
 import socket
@@ -48,7 +47,6 @@ from hayase.core.time import SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
 
-_LOG = logging.getLogger(__name__)
 _PROGRESS_S = 0.25
 
 

@@ -110,22 +110,22 @@ class PostgresSinkTask(TransactionalSinkTask):
     """Writes ranges, each with its next offset in one transaction; rows by COPY and one statement for each table."""
 
     takes_columns: ClassVar[bool] = True
+    _connection: psycopg.Connection[Any] | None = None
 
     def start(self, props: Props) -> None:
         """See `Task.start`."""
         self._config = TypedConfig(_definition(), props)
         self._mapper = RowMapper(self._config)
-        self._connection: psycopg.Connection[Any] | None = None
         self._writer = RowWriter(self._config, self._mapper.insert_mode)
 
     def stop(self) -> None:
         """See `Task.stop`."""
-        self._disconnect()
+        if self._connection is not None:
+            self._disconnect()
 
     def _disconnect(self) -> None:
-        connection, self._connection = getattr(self, "_connection", None), None
-        if hasattr(self, "_writer"):
-            self._writer.forget()
+        connection, self._connection = self._connection, None
+        self._writer.forget()
         if connection is not None:
             connection.close()
 

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hayase.connect.columns import RecordColumns
 from hayase.connect.contracts import SinkPartition, TransactionalSinkTask
-from hayase.connect.conversion import Conversion
-from hayase.connect.converters.primitive_converters import ByteArrayConverter
-from hayase.connect.converters.simple_header_converter import SimpleHeaderConverter
 from hayase.connect.errors import ErrorPolicy
 from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.generations import Generations
@@ -229,8 +227,8 @@ def begun(
     generation = Generations(log, GROUP).begin(model.table, [0])
     group = f"{GROUP}-{model.table}"
     props = {**model.target.sink_config(), "name": model.table}
-    places = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
-    context = SinkContext(group, model.table, 0, generation, props, places)
+    assigned = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
+    context = SinkContext(group, model.table, 0, generation, props, assigned)
     task.initialize(context)
     task.start(props)
     loop = TransactionalSinkLoop(
@@ -251,16 +249,22 @@ def begun(
     return loop
 
 
-class ProjectionConversion(Conversion):
-    """Makes the rows of a read model of records: none, one or several of each."""
+class ProjectionConversion:
+    """Makes the rows of a read model of records, none, one or several of each (`SinkConversion`)."""
 
     def __init__(self, model: ReadModel) -> None:
-        raw = ByteArrayConverter()
-        super().__init__(raw, raw, SimpleHeaderConverter(), (), ErrorPolicy(model.name, 0))
+        self.policy = ErrorPolicy(model.name, 0)
         self._model = model
 
+    def columns_of(self, batch: RecordBatch) -> RecordColumns | None:
+        """See `SinkConversion.columns_of`: a projection takes events one by one."""
+        return None
+
+    def close(self) -> None:
+        """See `SinkConversion.close`."""
+
     def from_batch(self, batch: RecordBatch, timestamp_type: str) -> list[SinkRecord]:
-        """See `Conversion.from_batch`."""
+        """See `SinkConversion.from_batch`."""
         model, table = self._model, self._model.table
         if model.source.keys is not None:
             model.source.keys.refresh()  # an erasure that this read has seen is one of which no field is read any more

@@ -52,7 +52,7 @@ class _TopicFold:
         start = log.start_offsets([partition])[partition]
         reader = log.reader()
         try:
-            for batch in reader.fetch(partition, start, end) if start < end else ():
+            for batch in reader.fetch(partition, start, end):
                 for row in range(len(batch)):
                     self.records += 1
                     self._fold.apply(self._model.changes(batch.record(row)))

@@ -101,6 +101,18 @@ class Jvm:
         code = process.poll()
         return None if code is None else _how(code)
 
+    def stop(self, timeout_s: float) -> None:
+        """Have a JVM that this process has started end, and wait for that: it ends when its standard input is closed.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended in time.
+        """
+        process: subprocess.Popen[bytes] = self._gateway.proc
+        self._gateway.shutdown()
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait(timeout_s)
+
     def forget(self) -> None:
         """Have PySpark forget it, if it has not forgotten it: it has ended."""
         if SparkContext._gateway is not self._gateway:

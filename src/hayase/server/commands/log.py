@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch
+from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch, is_superseded
 from hayase.server.commands.backup import CommandBackup
-from hayase.server.commands.records import Command, Outcome, Record, damaged, decoded, encoded
+from hayase.server.commands.records import Command, Record, damaged, decoded, encoded
 
 _BUNDLE = "commands"
 _CHECKPOINT = "commands"
@@ -85,7 +85,7 @@ class CommandLog:
         try:
             self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], plan_position=0)
         except (CheckpointError, LogError) as error:
-            if error.condition in ("CHECKPOINT_OLDER_THAN_LOG", "STATE_MOVED"):
+            if is_superseded(error):
                 raise LogError(
                     "FENCED",
                     f"another server writes to {self.topic}: give each server a ksql.service.id of its own, and start "
@@ -129,8 +129,6 @@ class CommandLog:
         partition = TopicPartition(self.topic, 0)
         start = self._log.start_offsets([partition])[partition]
         end = self._log.end_offsets([partition])[partition]
-        if start == end:
-            return []
         reader = self._log.reader()
         try:
             return [decoded(value) for batch in reader.fetch(partition, start, end) for value in batch.values]
@@ -140,6 +138,3 @@ class CommandLog:
 
 def _key(record: Record) -> bytes:
     return (record.id if isinstance(record, Command) else f"outcome/{record.sequence}").encode()
-
-
-__all__ = ["Command", "CommandLog", "Outcome"]

@@ -14,7 +14,7 @@ from hayase.core.properties import parse_properties
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
-from hayase.server.connectors.protocol import ConnectError, Json, errors_of
+from hayase.server.connectors.protocol import ConnectServiceError, Json, errors_of
 
 if TYPE_CHECKING:  # connectors are slow to import, and most servers have none
     from hayase.connect.herder.herder import Herder
@@ -121,12 +121,14 @@ class EmbeddedConnect:
         try:
             yield self._running()
         except HerderError as error:
-            raise ConnectError(error.status, error.condition, error.message) from error
+            raise ConnectServiceError(error.status, error.condition, error.message) from error
 
     def _running(self) -> Herder:
         with self._lock:
             if self._closed:
-                raise ConnectError(_SERVER_ERROR, "CONNECT_STOPPED", "The server stops; its connectors go on later")
+                raise ConnectServiceError(
+                    _SERVER_ERROR, "CONNECT_STOPPED", "The server stops; its connectors go on later"
+                )
             if self._herder is None:
                 self._herder = self._started()
             return self._herder

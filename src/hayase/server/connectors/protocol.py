@@ -10,7 +10,7 @@ from hayase.server.errors import RequestError
 Json = Mapping[str, Any]
 
 
-class ConnectError(RequestError):
+class ConnectServiceError(RequestError):
     """A Connect worker refused a request, or does not answer.
 
     Attributes:
@@ -23,7 +23,7 @@ class ConnectError(RequestError):
 
 
 class ConnectService(Protocol):
-    """Connectors of a worker. Thread-safe; every method raises ConnectError."""
+    """Connectors of a worker. Thread-safe; every method raises ConnectServiceError."""
 
     def names(self) -> Sequence[str]:
         """The names of all connectors."""

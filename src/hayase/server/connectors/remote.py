@@ -11,7 +11,7 @@ from urllib.parse import quote
 from hayase.connect.rest_client import RestClient, RestError, path_of
 from hayase.core.errors import ConfigError
 from hayase.core.properties import parse_properties
-from hayase.server.connectors.protocol import ConnectError, Json, errors_of
+from hayase.server.connectors.protocol import ConnectServiceError, Json, errors_of
 
 _SETTING = "ksql.connect.url"
 _NOT_FOUND, _SERVER_ERROR = 404, 500
@@ -49,7 +49,7 @@ class RemoteConnect:
         """See `ConnectService.topics`; workers before Kafka 2.5 do not have it."""
         try:
             found = self._ask("GET", path_of(name, "topics"))
-        except ConnectError as error:
+        except ConnectServiceError as error:
             if error.status == _SERVER_ERROR:
                 raise
             return []
@@ -89,7 +89,7 @@ class RemoteConnect:
         try:
             return client.ask(method, path, body)
         except RestError as error:
-            raise ConnectError(error.status or _SERVER_ERROR, error.condition, error.message) from error
+            raise ConnectServiceError(error.status or _SERVER_ERROR, error.condition, error.message) from error
 
 
 def read_credentials(file: Path) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import dataclasses
 
 from hayase.core.logs import MASK
 from hayase.core.secrets import in_clear
-from hayase.server.connectors.protocol import ConnectError, ConnectService, Json
+from hayase.server.connectors.protocol import ConnectService, ConnectServiceError, Json
 from hayase.server.context import ServerContext
 from hayase.server.entities.sources import source_description
 from hayase.sql.ast import statements as ast
@@ -36,12 +36,12 @@ def check_connector(statement: ast.CreateConnector, connect: ConnectService) -> 
 
     Raises:
         StatementError: its configuration is wrong; all errors are named.
-        ConnectError: there is one of that name, or the worker does not answer.
+        ConnectServiceError: there is one of that name, or the worker does not answer.
     """
     if _exists(statement.name, connect):
         if statement.if_not_exists:
             return
-        raise ConnectError(_CONFLICT, "CONNECTOR_EXISTS", f"Connector {statement.name} already exists")
+        raise ConnectServiceError(_CONFLICT, "CONNECTOR_EXISTS", f"Connector {statement.name} already exists")
     config = config_of(statement)
     plugin = config.get(_CLASS)
     if plugin is None:
@@ -53,7 +53,7 @@ def check_connector(statement: ast.CreateConnector, connect: ConnectService) -> 
         raise StatementError("INVALID_CONNECTOR", "Validation error: Connector type cannot be empty")
     try:
         errors = connect.errors(config)
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("validate connector configuration", error) from error
     if errors:
         raise StatementError("INVALID_CONNECTOR", "Validation error: " + "\n".join(errors))
@@ -66,17 +66,17 @@ def create_connector(statement: ast.CreateConnector, connect: ConnectService) ->
     check_connector(statement, connect)
     try:
         made = connect.create(config_of(statement))
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("create connector", error) from error
     info = {**made, "config": {name: _shown(name, str(value)) for name, value in made["config"].items()}}
     return {"@type": "connector_info", "info": info}
 
 
 def drop_connector(statement: ast.DropConnector, connect: ConnectService) -> Entity:
-    """End and forget a connector; raises ConnectError."""
+    """End and forget a connector; raises ConnectServiceError."""
     try:
         connect.delete(statement.name)
-    except ConnectError as error:
+    except ConnectServiceError as error:
         if statement.if_exists and error.status == _NOT_FOUND:
             return {"@type": "warning_entity", "message": f"Connector '{statement.name}' does not exist."}
         raise _failed("drop connector", error) from error
@@ -84,16 +84,16 @@ def drop_connector(statement: ast.DropConnector, connect: ConnectService) -> Ent
 
 
 def describe_connector(context: ServerContext, name: str) -> Entity:
-    """The answer of DESCRIBE CONNECTOR, with the streams and tables over its topics; raises ConnectError."""
+    """The answer of DESCRIBE CONNECTOR, with the streams and tables over its topics; raises ConnectServiceError."""
     connect = context.connect
     try:
         status = connect.status(name)
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("query connector status", error) from error
     try:
         info = connect.info(name)
         topics = list(connect.topics(name))
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("describe connector", error) from error
     sources = [source for source in context.engine.catalog if source.topic in topics]
     return {
@@ -113,11 +113,11 @@ def list_connectors(connect: ConnectService, kind: str | None) -> Entity:
         kind: `source` or `sink`; `None`: both.
 
     Raises:
-        ConnectError: the worker does not answer.
+        ConnectServiceError: the worker does not answer.
     """
     try:
         names = connect.names()
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("list connectors", error) from error
     connectors: list[Entity] = []
     warnings: list[Entity] = []
@@ -133,7 +133,7 @@ def list_connectors(connect: ConnectService, kind: str | None) -> Entity:
                         "state": summary(connect.status(name)),
                     }
                 )
-        except ConnectError as error:
+        except ConnectServiceError as error:
             if kind is None:
                 connectors.append({"name": name, "type": "unknown"})
             warnings.append({"message": f"Could not describe connector {name}: {error.message}"})
@@ -141,10 +141,10 @@ def list_connectors(connect: ConnectService, kind: str | None) -> Entity:
 
 
 def list_plugins(connect: ConnectService) -> Entity:
-    """The answer of LIST CONNECTOR PLUGINS; raises ConnectError."""
+    """The answer of LIST CONNECTOR PLUGINS; raises ConnectServiceError."""
     try:
         plugins = connect.plugins()
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("list connector plugins", error) from error
     return {
         "@type": "connector_plugins_list",
@@ -182,7 +182,7 @@ def config_of(statement: ast.CreateConnector) -> dict[str, str]:
 def _exists(name: str, connect: ConnectService) -> bool:
     try:
         return name in connect.names()
-    except ConnectError as error:
+    except ConnectServiceError as error:
         raise _failed("list connectors", error) from error
 
 
@@ -190,5 +190,5 @@ def _shown(name: str, value: str) -> str:
     return MASK if in_clear(name, value) else value
 
 
-def _failed(what: str, error: ConnectError) -> ConnectError:
-    return ConnectError(error.status, error.condition, f"Failed to {what}: {error.message}")
+def _failed(what: str, error: ConnectServiceError) -> ConnectServiceError:
+    return ConnectServiceError(error.status, error.condition, f"Failed to {what}: {error.message}")

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from hayase.core.errors import (
-    HayaseError,
-    LogError,
-    ProcessingError,
-    ProductionError,
-    SerializationError,
-    StorageError,
-)
+from hayase.core.errors import HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.server.hosts.protocol import QueryFailure
 
 _KEPT = 10
 _USER = (ProcessingError, ProductionError, SerializationError)
-_SYSTEM = (LogError, StorageError, OSError)
+_SYSTEM = (HayaseError, OSError)
 
 
 class Failures:
@@ -64,4 +57,4 @@ class Failures:
 def _kind(error: BaseException) -> str:
     if isinstance(error, _USER):
         return "USER"
-    return "SYSTEM" if isinstance(error, _SYSTEM) else "UNKNOWN" if not isinstance(error, HayaseError) else "SYSTEM"
+    return "SYSTEM" if isinstance(error, _SYSTEM) else "UNKNOWN"

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from hayase.app.reading import StoreReading
 from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
+from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.runtime.wire.pickling import pickled
 from hayase.server.hosts.priority import lower_priority
@@ -41,9 +42,9 @@ class RemoteTopology(StoreReading):
         report: how it was when it was heard of last.
     """
 
-    def __init__(self, topology: Topology, config: object, report: TopologyReport) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig, report: TopologyReport) -> None:
         self.topology = topology
-        self.config = config  # type: ignore[assignment]  # a StreamsConfig
+        self.config = config
         self.report = report
 
 

@@ -289,11 +289,9 @@ class SparkHost:
             if hosted.is_added:
                 self._live.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
                 hosted.is_added = False
+            self._live.add_topology(name, hosted.query.topology, hosted.settings)
             if hosted.paused:
-                self._live.add_topology(name, hosted.query.topology, hosted.settings)
                 self._live.pause(name)
-            else:
-                self._live.add_topology(name, hosted.query.topology, hosted.settings)
             hosted.is_added = True
         except HayaseError as error:
             hosted.failures.add(error)
@@ -311,7 +309,8 @@ class SparkHost:
     def _set_paused(self, hosted: _Hosted) -> None:
         name = _name_of(hosted.query.id)
         if hosted.is_added:
-            (self._live.pause if hosted.paused else self._live.resume)(name)
+            change = self._live.pause if hosted.paused else self._live.resume
+            change(name)
 
     def _topology(self, query_id: str) -> RemoteTopology | None:
         return None if self._runtime is None else self._runtime.topology(_name_of(query_id))

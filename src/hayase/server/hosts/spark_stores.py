@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from hayase.state.stores.protocol import ByteStore
@@ -30,10 +30,8 @@ class SparkStore:
 
     def __init__(self, handle: StoreHandle) -> None:
         self.spec = handle.spec
-        self._pinning: AbstractContextManager[object] | None = None
-        pinning = handle.pinned(_SCAN_MAX_S, _SAME_EPOCH_S)
-        self._epoch, self._partitions = pinning.__enter__()
-        self._pinning = pinning
+        self._pinned = ExitStack()
+        self._epoch, self._partitions = self._pinned.enter_context(handle.pinned(_SCAN_MAX_S, _SAME_EPOCH_S))
 
     @property
     def epoch(self) -> int | None:
@@ -47,9 +45,7 @@ class SparkStore:
 
     def close(self) -> None:
         """See `PinnedStore.close`."""
-        pinning, self._pinning = self._pinning, None
-        if pinning is not None:
-            pinning.__exit__(None, None, None)
+        self._pinned.close()
 
 
 class SparkStoreForKey:

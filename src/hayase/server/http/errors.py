@@ -18,11 +18,11 @@ from hayase.server.errors import (
     code_of,
     status_of,
 )
+from hayase.server.http.encodings.media_types import KSQL_JSON
 from hayase.server.statements import StatementFailedError
 from hayase.sql.errors import SqlError
 
 _LOG = logging.getLogger("hayase.server.http")
-KSQL_JSON = "application/vnd.ksql.v1+json"
 _RETRY_AFTER_S = "10"
 
 
@@ -49,6 +49,11 @@ def error_answer(
         answer["statementText"] = error.statement or statement or ""
         answer["entities"] = list(entities)
     return status_of(code), answer
+
+
+def error_entity(error: SqlError) -> dict[str, object]:
+    """The JSON object of an error that comes between rows, or behind them."""
+    return error_answer(error)[1]
 
 
 def error_response(

@@ -15,7 +15,7 @@ from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, BODY_TOO_LARGE, RequestError
 from hayase.server.http.access import require_role
 from hayase.server.http.encodings.accepted import accepted
-from hayase.server.http.encodings.encodings import DELIMITED, JSON
+from hayase.server.http.encodings.media_types import DELIMITED, JSON
 from hayase.server.http.errors import error_answer, error_response
 from hayase.server.json_inserts import RowInserts
 from hayase.server.security.users import Role
@@ -69,13 +69,12 @@ class _Acknowledgements:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", self._media_type.encode())]
         is_array = self._media_type == JSON
-        before = b"[" if is_array else b""
+        before, end = (b"[", b"[]\n") if is_array else (b"", b"")
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for acknowledgement in _acknowledged(self._lines, self._inserts):
             line = before + msgspec.json.encode(acknowledgement) + b"\n"
             await send({"type": "http.response.body", "body": line, "more_body": True})
-            before = b"," if is_array else b""
-        end = {b"": b"", b",": b"]\n", b"[": b"[]\n"}[before]
+            before, end = (b",", b"]\n") if is_array else (b"", b"")
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
 

@@ -7,15 +7,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from hayase.server.context import ServerContext
-from hayase.server.http.encodings.encodings import KSQL_JSON, StreamedRows
+from hayase.server.http.encodings.encodings import StreamedRows
+from hayase.server.http.encodings.media_types import KSQL_JSON, TEXT
 from hayase.server.http.encodings.printed import PrintedLines
-from hayase.server.http.errors import error_answer, error_response
+from hayase.server.http.errors import error_entity, error_response
 from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.http.rows_response import RowsResponse, respond
 from hayase.server.warm_up import planning_imported
-from hayase.sql.errors import SqlError
-
-TEXT = "text/plain; charset=utf-8"
 
 
 def routes(context: ServerContext) -> list[BaseRoute]:
@@ -36,10 +34,6 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             stream = await start_asked(asked, context)
         except Exception as error:
             return error_response(error, statement)
-        return respond(stream, StreamedRows(stream.header, _error_entity), KSQL_JSON)
+        return respond(stream, StreamedRows(stream.header, error_entity), KSQL_JSON)
 
     return [Route("/query", query, methods=["POST"])]
-
-
-def _error_entity(error: SqlError) -> dict[str, object]:
-    return error_answer(error)[1]

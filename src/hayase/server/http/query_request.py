@@ -17,7 +17,6 @@ from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.grammar.variables import Variables
 
 _SCALARS = (str, int, float, bool)
-Scalars = dict[str, str | int | float | bool | None]
 
 
 @dataclass(frozen=True)

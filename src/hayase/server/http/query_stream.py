@@ -8,11 +8,11 @@ from starlette.types import ASGIApp
 
 from hayase.server.context import ServerContext
 from hayase.server.http.encodings.accepted import accepted
-from hayase.server.http.encodings.encodings import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF, encoding_for
-from hayase.server.http.errors import error_answer, error_response
+from hayase.server.http.encodings.encodings import encoding_for
+from hayase.server.http.encodings.media_types import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF
+from hayase.server.http.errors import error_entity, error_response
 from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.http.rows_response import respond
-from hayase.sql.errors import SqlError
 
 _OFFERED = (DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF)
 
@@ -30,14 +30,10 @@ def routes(context: ServerContext) -> list[BaseRoute]:
             return error_response(error, statement)
         media_type = accepted(request.headers.get("accept", ""), _OFFERED)
         try:
-            encoding = encoding_for(media_type, stream.header, _error_entity)
+            encoding = encoding_for(media_type, stream.header, error_entity)
         except Exception as error:
             await stream.close()
             return error_response(error, statement)
         return respond(stream, encoding, media_type)
 
     return [Route("/query-stream", query_stream, methods=["POST"])]
-
-
-def _error_entity(error: SqlError) -> dict[str, object]:
-    return error_answer(error)[1]

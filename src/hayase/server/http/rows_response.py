@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hayase.server.http.encodings.encodings import DELIMITED, RowEncoding
+from hayase.server.http.encodings.encodings import RowEncoding
+from hayase.server.http.encodings.media_types import DELIMITED
 from hayase.server.row_streams import ReadyRows
 from hayase.server.rows import RowBatch, RowStream
 
@@ -77,7 +78,8 @@ class RowsResponse:
         await send({"type": "http.response.body", "body": self._encoding.head(), "more_body": True})
         async for batch in with_pauses(aiter(self._stream), self._keep_alive_s):
             body = self._encoding.keep_alive() if batch is None else self._encoding.batch(batch)
-            for part in body.splitlines(keepends=True) if by_line else (body,) if body else ():
+            parts = body.splitlines(keepends=True) if by_line else [body]
+            for part in filter(None, parts):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": self._encoding.tail(), "more_body": False})
 

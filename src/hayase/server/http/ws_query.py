@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -13,11 +12,10 @@ from hayase.server.entities.schema_info import schema_info
 from hayase.server.errors import BAD_REQUEST, SERVER_ERROR, RequestError, code_of
 from hayase.server.http.encodings.encodings import StreamedRows
 from hayase.server.http.encodings.json_values import to_json
-from hayase.server.http.errors import error_answer
+from hayase.server.http.errors import error_answer, error_entity
 from hayase.server.http.query_request import QueryRequest, start_asked
 from hayase.server.rows import RowStream
 from hayase.server.warm_up import planning_imported
-from hayase.sql.errors import SqlError
 
 _DONE, _CANNOT_ACCEPT, _INTERNAL = 1000, 1003, 1011
 _REASON_BYTES_MAX = 120
@@ -63,7 +61,7 @@ async def _serve(socket: WebSocket, stream: RowStream, *, lines: bool) -> None:
 
 
 async def _send(socket: WebSocket, stream: RowStream, *, lines: bool) -> None:
-    encoding = StreamedRows(stream.header, _error_entity)
+    encoding = StreamedRows(stream.header, error_entity)
     if not lines:
         columns = [{"name": column.name, "schema": schema_info(column.type)} for column in stream.header.columns]
         await socket.send_text(to_json(columns).decode())
@@ -93,7 +91,3 @@ async def _refuse(socket: WebSocket, error: Exception) -> None:
 
 def _reason(message: str) -> str:
     return message.encode()[:_REASON_BYTES_MAX].decode(errors="ignore")
-
-
-def _error_entity(error: SqlError) -> dict[str, Any]:
-    return error_answer(error)[1]

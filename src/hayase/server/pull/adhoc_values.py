@@ -45,26 +45,31 @@ def arrow_type(type_: sql.SqlType) -> pa.DataType:
 
 def arrow_table(columns: Sequence[tuple[str, sql.SqlType]], rows: Sequence[Sequence[Any]]) -> pa.Table:
     """Rows as a table."""
-    arrays = [
-        pa.array([_for_arrow(row[place], type_) for row in rows], arrow_type(type_))
-        for place, (_, type_) in enumerate(columns)
-    ]
+    arrays = []
+    for place, (_, type_) in enumerate(columns):
+        convert, values = _for_arrow(type_), [row[place] for row in rows]
+        converted = values if convert is None else [_converted(convert, value) for value in values]
+        arrays.append(pa.array(converted, arrow_type(type_)))
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
-def _for_arrow(value: Any, type_: sql.SqlType) -> Any:
-    if value is None:
-        return None
+def _for_arrow(type_: sql.SqlType) -> Convert | None:
+    """What makes a value, which is not null, one that Arrow takes for the type; `None`: it is one."""
     match type_:
         case sql.DecimalType(precision, _):
-            return value if precision <= _DECIMAL_DIGITS_MAX else float(value)
+            return None if precision <= _DECIMAL_DIGITS_MAX else float
         case sql.ArrayType(item):
-            return [_for_arrow(each, item) for each in value]
+            of_item = _for_arrow(item)
+            return None if of_item is None else lambda items: [_converted(of_item, each) for each in items]
         case sql.MapType(key, item):
-            return [(_for_arrow(name, key), _for_arrow(each, item)) for name, each in value.items()]
+            of_key, of_value = _for_arrow(key), _for_arrow(item)
+            return lambda value: [
+                (_converted(of_key, name), _converted(of_value, each)) for name, each in value.items()
+            ]
         case sql.StructType(fields):
-            return {name: _for_arrow(value.get(name), field) for name, field in fields}
-    return value
+            parts = [(name, _for_arrow(field)) for name, field in fields]
+            return lambda value: {name: _converted(convert, value.get(name)) for name, convert in parts}
+    return None
 
 
 def sql_type(type_: pa.DataType) -> tuple[sql.SqlType, Convert | None]:

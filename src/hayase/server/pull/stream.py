@@ -31,8 +31,6 @@ def stream_values(
         starts = tails.log.start_offsets(partitions)
         size = EpochSize()
         for partition in partitions:
-            if starts[partition] >= ends[partition]:
-                continue
             for batch in reader.fetch(partition, starts[partition], ends[partition]):
                 for part in parts_of([batch], size):
                     size.begin()

@@ -27,9 +27,9 @@ class Role(IntEnum):
     READ = 1
     """Ask: SELECT, LIST, DESCRIBE, EXPLAIN, PRINT."""
     WRITE = 2
-    """Change: CREATE, INSERT, DROP, TERMINATE, …"""
+    """Change: CREATE, INSERT, DROP, TERMINATE, … of streams, tables, types and queries."""
     ADMIN = 3
-    """Everything: ALTER SYSTEM, CREATE FUNCTION, ending the cluster."""
+    """Everything: CREATE FUNCTION, connectors, ending the cluster."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import lmdb
 
@@ -106,7 +106,7 @@ class ReadOnlyStore:
                 return
 
 
-class ReaderSnapshot:
+class ReaderSnapshot(Protocol):
     """A bundle's state after one epoch.
 
     Attributes:
@@ -117,6 +117,18 @@ class ReaderSnapshot:
     epoch: int
     checkpoint_id: str
 
+    def store(self, task: str, name: str) -> ReadOnlyStore:
+        """A store of a task; empty if nothing was ever written to it."""
+        ...
+
+    def stores(self) -> list[tuple[str, str]]:
+        """Task and name of every store something was written to, sorted."""
+        ...
+
+
+class StateSnapshot:
+    """A `ReaderSnapshot` of a state on the disk or in memory: a read transaction of its environment."""
+
     def __init__(self, txn: layout.Txn, deadline: _Deadline) -> None:
         meta = read_meta(txn)
         self.epoch = meta.epoch if meta else NOTHING_APPLIED
@@ -125,11 +137,11 @@ class ReaderSnapshot:
         self._deadline = deadline
 
     def store(self, task: str, name: str) -> ReadOnlyStore:
-        """A store of a task; empty if nothing was ever written to it."""
+        """See `ReaderSnapshot.store`."""
         return ReadOnlyStore(base_in(self._txn, task, name), self._deadline)
 
     def stores(self) -> list[tuple[str, str]]:
-        """Task and name of every store something was written to, sorted."""
+        """See `ReaderSnapshot.stores`."""
         names: list[tuple[str, str]] = []
         with self._txn.cursor() as cursor:
             if cursor.set_range(layout.REGISTRY_PREFIX):
@@ -141,8 +153,8 @@ class ReaderSnapshot:
         return names
 
 
-class EmptySnapshot(ReaderSnapshot):
-    """The state of a bundle whose application has completed no epoch yet.
+class EmptySnapshot:
+    """The `ReaderSnapshot` of a bundle whose application has completed no epoch yet.
 
     Args:
         checkpoint_id: of which checkpoint it is.
@@ -197,7 +209,7 @@ class BundleReader:
                 methods of its stores.
         """
         with read_transaction(self._environment()) as txn:
-            yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))
+            yield StateSnapshot(txn, _Deadline(max_seconds, self._clock))
 
     def _environment(self) -> lmdb.Environment:
         """The environment, if it may be read."""

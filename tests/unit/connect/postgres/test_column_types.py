@@ -70,7 +70,7 @@ def convert(name: str, text: str, modifier: int = -1, **modes: Any) -> object:
         ("point", "(1.5,-2)", {"x": 1.5, "y": -2.0, "wkb": bytes.fromhex("0101000000000000000000f83f00000000000000c0"), "srid": None}),  # noqa: E501
     ],
 )  # fmt: skip
-def test_values(name: str, text: str, value: object) -> None:
+def test_a_text_of_the_server_becomes_the_value_of_debezium(name: str, text: str, value: object) -> None:
     assert convert(name, text) == value
 
 

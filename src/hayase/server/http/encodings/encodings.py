@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
 from hayase.server.http.encodings.json_values import RowsToJson, to_json, to_lines
+from hayase.server.http.encodings.media_types import DELIMITED, JSON, KSQL_JSON, KSQL_PROTOBUF
 from hayase.server.http.encodings.protobuf_rows import ProtobufRows
 from hayase.server.rows import ResultColumn, RowBatch, RowHeader
 from hayase.sql.errors import SqlError
 
-DELIMITED = "application/vnd.ksqlapi.delimited.v1"
-JSON = "application/json"
-KSQL_JSON = "application/vnd.ksql.v1+json"
-KSQL_PROTOBUF = "application/vnd.ksql.v1+protobuf"
-
-ErrorEntity = Callable[[SqlError], dict[str, Any]]
+ErrorEntity = Callable[[SqlError], Mapping[str, Any]]
 """The JSON object of an error."""
 
 
@@ -113,7 +109,7 @@ class StreamedRows:
 
     def head(self) -> bytes:
         """See RowEncoding."""
-        self._held = b"[" + to_json(self.header_object())
+        self._held = b"[" + to_json(self._header_object())
         return self._released()
 
     def batch(self, batch: RowBatch) -> bytes:
@@ -141,7 +137,7 @@ class StreamedRows:
         """See RowEncoding."""
         return self._held + b"]\n"
 
-    def header_object(self) -> dict[str, Any]:
+    def _header_object(self) -> dict[str, Any]:
         """The StreamedRow of the header."""
         header: dict[str, Any] = {"queryId": self._header.query_id or ""}
         if self._messages is None:
@@ -180,24 +176,16 @@ def _items(batch: RowBatch, values: RowsToJson, error_entity: ErrorEntity) -> li
     return items
 
 
-def metadata(header: RowHeader) -> dict[str, Any]:
-    """The header of `/query-stream`."""
-    return {
-        "queryId": header.query_id,
-        "columnNames": [column.name for column in header.columns],
-        "columnTypes": [str(column.type) for column in header.columns],
-    }
-
-
 def _metadata_json(header: RowHeader) -> bytes:
+    """The header of `/query-stream`."""
     return b'{"queryId":' + to_json(header.query_id) + _columns_json(header.columns)
 
 
 @lru_cache(maxsize=512)
 def _columns_json(columns: tuple[ResultColumn, ...]) -> bytes:
     """What is the same in the headers of all answers that have these columns."""
-    shown = metadata(RowHeader(None, columns))
-    return b"," + to_json({name: shown[name] for name in ("columnNames", "columnTypes")})[1:]
+    names, types = [column.name for column in columns], [str(column.type) for column in columns]
+    return b"," + to_json({"columnNames": names, "columnTypes": types})[1:]
 
 
 def encoding_for(media_type: str, header: RowHeader, error_entity: ErrorEntity) -> RowEncoding:
