@@ -73,8 +73,8 @@ def test_changes_of_a_table_whose_name_another_one_has_by_now_are_its_own(
         connection.execute(way)
         connection.execute("CREATE TABLE t (code text PRIMARY KEY, id int)")
         connection.execute("INSERT INTO t VALUES ('x', 1)")
-        records = capture.until(4)
-    wanted: list[Any] = [("d", {"id": 1}), (None, {"id": 1}), ("c", {"id": 2}), ("c", {"code": "x"})]
+        records: list[Any] = capture.until(4)
+    wanted = [("d", {"id": 1}), (None, {"id": 1}), ("c", {"id": 2}), ("c", {"code": "x"})]
     assert [(record.value and record.value["op"], record.key) for record in records] == wanted
 
 
@@ -90,7 +90,7 @@ def test_a_null_in_a_column_that_cannot_be_null_by_now_stays_a_null(
         connection.execute("UPDATE t SET v = coalesce(v, -1), w = coalesce(w, -1)")
         connection.execute("ALTER TABLE t ALTER v SET NOT NULL, ALTER w SET NOT NULL")
         records = capture.until(6)
-    rows = [value["after"] for value in values(records)]
+    rows: list[Any] = [value["after"] for value in values(records)]
     assert [(row["v"], row["w"]) for row in rows] == [(None, 1), (2, None), (None, None), (-1, 1), (2, -1), (-1, -1)]
 
 
