@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from urllib.parse import quote
 
 from starlette.routing import Route
 
 from hayase.connect.herder.herder import Herder
-from hayase.connect.herder.states import BadRequestError, TargetState
+from hayase.connect.herder.states import BadRequestError, NotFoundError, TargetState
 from hayase.connect.rest.loggers import all_loggers, one_logger, set_logger
 from hayase.connect.rest.requests import Answer, Call, Handler, endpoint, patch_of, props_of
 
@@ -56,7 +57,7 @@ def _connectors(herder: Herder) -> _Table:
                 f"Connector name configuration ({props['name']}) doesn't match connector name in the URL ({name})",
             )
         made = herder.create(props, _initial_state(body.get("initial_state")))
-        return Answer(made, 201, f"/connectors/{quote(str(name), safe='')}")
+        return Answer(made, 201, f"/connectors/{quote(str(made['name']), safe='')}")
 
     def put_config(call: Call) -> Answer:
         made, info = herder.put_config(call.name, props_of(call.body))
@@ -85,7 +86,11 @@ def _expanded(herder: Herder, expand: list[str]) -> object:
     if not expand:
         return names
     parts = {"status": herder.status, "info": herder.info}
-    return {name: {each: parts[each](name) for each in expand if each in parts} for name in names}
+    found: dict[str, object] = {}
+    for name in names:
+        with contextlib.suppress(NotFoundError):  # it was deleted meanwhile
+            found[name] = {each: parts[each](name) for each in expand if each in parts}
+    return found
 
 
 def _initial_state(text: object) -> TargetState:
