@@ -87,6 +87,21 @@ def test_a_connector_is_made_and_runs(client: httpx2.Client) -> None:
     assert client.get("/connectors/a/tasks").json()[0]["id"] == {"connector": "a", "task": 0}
 
 
+@pytest.mark.parametrize("name", ["a/b", "a%2Fb", "ü ?#;+\\", "a//b/"])
+def test_a_connector_may_have_any_name_that_is_encoded_in_paths(client: httpx2.Client, name: str) -> None:
+    path = client.post("/connectors", json=lines(name)).headers["location"]
+    wait(lambda: client.get(f"{path}/status").status_code, 200)
+    assert client.get(path).json()["name"] == name
+    assert client.delete(path).status_code == 204
+    assert client.get("/connectors").json() == []
+
+
+def test_blanks_around_a_name_do_not_belong_to_it(client: httpx2.Client) -> None:
+    made = client.post("/connectors", json={**lines(" a "), "config": lines("x")["config"]})
+    assert (made.json()["name"], made.headers["location"]) == ("a", "/connectors/a")
+    assert client.get("/connectors/a/config").json()["name"] == "a"
+
+
 def test_a_connector_of_the_same_name_is_a_conflict(client: httpx2.Client) -> None:
     client.post("/connectors", json=lines("a"))
     again = client.post("/connectors", json=lines("a"))

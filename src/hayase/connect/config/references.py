@@ -74,6 +74,23 @@ class ReferencePolicy:
         return {setting: resolve(setting, value) for setting, value in props.items()}
 
 
+def with_references(config: Mapping[str, str], props: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
+    """A configuration that was made of a resolved one, with the references in place of what they refer to.
+
+    Args:
+        config: of a task.
+        props: of its connector, with references.
+        resolved: the same without.
+
+    Example:
+        >>> with_references({"password": "x", "task": "0"}, {"password": "${env:P}"}, {"password": "x"})
+        {'password': '${env:P}', 'task': '0'}
+    """
+    return {
+        name: props[name] if name in props and resolved.get(name) == value else value for name, value in config.items()
+    }
+
+
 def _roots(text: str) -> tuple[Path, ...]:
     return tuple(Path(each.strip()).expanduser().resolve() for each in text.split(",") if each.strip())
 

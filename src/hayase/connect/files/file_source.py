@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import BinaryIO
 
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
@@ -16,18 +15,11 @@ from hayase.connect.contracts import ExactlyOnceSupport, Props, SourceConnector,
 from hayase.connect.exceptions import ConnectError, DataError, RetriableError
 from hayase.connect.files.formats import FileFormat, read_rows
 from hayase.connect.files.paths import errors_of, path_of_files
+from hayase.connect.files.read_files import AfterFile, ReadFiles, version_of
 from hayase.connect.model import Polled, SourceRecord
 from hayase.connect.simple_connector import SimpleConnector
 
 _WAIT_S = 0.1
-
-
-class AfterFile(StrEnum):
-    """What becomes of a file whose rows are all published."""
-
-    KEEP = "keep"
-    MOVE = "move"
-    DELETE = "delete"
 
 
 def _definition() -> ConfigDef:
@@ -51,7 +43,7 @@ def _definition() -> ConfigDef:
         )
         .define(
             "move.path", ConfigType.STRING, None, path_of_files, Importance.MEDIUM,
-            "Folder that files are moved to, for after=move.",
+            "Folder that files are moved to, for after=move; where a file has the name already, a number is added.",
         )
         .define(
             "settle.ms", ConfigType.LONG, 1_000, at_least(0), Importance.MEDIUM,
@@ -79,8 +71,19 @@ class FileSourceConnector(SimpleConnector, SourceConnector):
         """See `Connector.start`."""
         super().start(props)
         config = TypedConfig(_definition(), props)
-        if config.string("after").lower() == AfterFile.MOVE and config.optional_string("move.path") is None:
+        move_path = config.optional_string("move.path")
+        if config.string("after").lower() != AfterFile.MOVE:
+            return
+        if move_path is None:
             raise ConnectError("MISSING_SETTING", "after=move needs move.path, the folder that files are moved to")
+        import fsspec.core
+
+        if type(fsspec.core.url_to_fs(config.string("path"))[0]) is not type(fsspec.core.url_to_fs(move_path)[0]):
+            raise ConnectError(
+                "INVALID_SETTING",
+                f"files are moved within a file system, and move.path={move_path} is on another one than "
+                f"path={config.string('path')}",
+            )
 
     def task_class(self) -> type[SourceTask]:
         """See `Connector.task_class`."""
@@ -101,6 +104,7 @@ class _Reading:
 
     path: str
     size: int
+    version: str
     row: int
     rows: Iterator[object]
     file: BinaryIO
@@ -119,18 +123,22 @@ class FileSourceTask(SourceTask):
         self._files, self._pattern = fsspec.core.url_to_fs(config.string("path"))
         self._topic = config.string("topic")
         self._format = FileFormat(config.string("format").lower())
-        self._after = AfterFile(config.string("after").lower())
-        self._move_path = config.optional_string("move.path")
+        self._read = ReadFiles(
+            self._files,
+            AfterFile(config.string("after").lower()),
+            config.optional_string("move.path"),
+            self.context.offset_storage_reader,
+            self.context.publish_offsets,
+        )
         self._settle_ms = config.int("settle.ms")
         self._interval_ms = config.int("list.interval.ms")
         self._batch = config.int("batch.size")
         self._number, self._count = int(props["task.number"]), int(props["task.count"])
         self._tolerates = props.get("errors.tolerance", "none").lower() == "all"
-        self._cut_off: tuple[str, int, int] | None = None
+        self._cut_off: tuple[str, int, str, int] | None = None
         self._seen: dict[str, tuple[int, float]] = {}  # sizes of files, and since when
-        self._finished: list[str] = []  # whose last rows are polled, and not published
         self._listed_s = 0.0
-        self._ready: list[tuple[str, int]] = []
+        self._ready: list[tuple[str, int, str]] = []
 
     def poll(self) -> Polled | None:
         """The next rows; waits a little where there are none."""
@@ -156,7 +164,7 @@ class FileSourceTask(SourceTask):
             self._finish(reading)
         except errors_of(self._files) as error:
             self._close(reading)
-            self._cut_off = reading.path, reading.size, reading.row  # these rows are polled, published or not yet
+            self._cut_off = reading.path, reading.size, reading.version, reading.row  # its rows so far are polled
             if not records:
                 raise RetriableError("FILES_AWAY", f"{reading.path} cannot be read on: {error}") from error
         return records
@@ -174,14 +182,17 @@ class FileSourceTask(SourceTask):
 
     def _finish(self, reading: _Reading) -> None:
         self._close(reading)
-        self._finished.append(reading.path)
-        done = {"row": reading.row, "size": reading.size, "done": True}
-        self.context.publish_offsets({"file": reading.path}, done)
+        self._read.end(reading.path, reading.row, reading.size, reading.version)
 
     def _record(self, reading: _Reading, value: object) -> SourceRecord:
         return SourceRecord(
             source_partition={"file": reading.path},
-            source_offset={"row": reading.row, "size": reading.size, "done": False},
+            source_offset={
+                "row": reading.row,
+                "size": reading.size,
+                "version": reading.version,
+                "done": False,
+            },
             topic=self._topic,
             value=value,
         )
@@ -194,14 +205,14 @@ class FileSourceTask(SourceTask):
         if not self._ready:
             self._ready = self._list()
         while self._ready:
-            path, size = self._ready.pop(0)
-            row = self._row_of(path, size)
+            path, size, version = self._ready.pop(0)
+            row = self._read.next_row(path, size, version)
             if row is not None:
-                self._reading = self._opened(path, size, row)
+                self._reading = self._opened(path, size, version, row)
                 return True
         return False
 
-    def _list(self) -> list[tuple[str, int]]:
+    def _list(self) -> list[tuple[str, int, str]]:
         """Files of this task that are complete and not read yet."""
         now_s = time.monotonic()
         if self._listed_s and 1000 * (now_s - self._listed_s) < self._interval_ms:
@@ -214,65 +225,48 @@ class FileSourceTask(SourceTask):
             return []
         except errors_of(self._files) as error:
             raise RetriableError("FILES_AWAY", f"files of {self._pattern} cannot be listed: {error}") from error
-        complete: list[tuple[str, int]] = []
+        gone = self._look_at(found)
+        complete: list[tuple[str, int, str]] = []
         for path, info in sorted(found.items()):
-            if info["type"] != "file" or zlib.crc32(path.encode()) % self._count != self._number:
+            if path in gone or info["type"] != "file" or zlib.crc32(path.encode()) % self._count != self._number:
                 continue
             size, since_s = self._seen.get(path, (-1, now_s))
             if size != info["size"]:
                 self._seen[path] = (info["size"], now_s)
                 since_s = now_s
-            if 1000 * (now_s - since_s) >= self._settle_ms and path not in self._finished:
-                complete.append((path, info["size"]))
+            if 1000 * (now_s - since_s) >= self._settle_ms:
+                complete.append((path, info["size"], version_of(info)))
         return complete
 
-    def _row_of(self, path: str, size: int) -> int | None:
-        """Which row of a file is next; `None`: it is read."""
-        stored = self.context.offset_storage_reader.offset({"file": path})
-        if stored is None:
-            return 0
-        if stored["size"] != size:
-            raise ConnectError(
-                "FILE_CHANGED",
-                f"the file has {size} bytes, and had {stored['size']} when it was read. Files must be complete when "
-                "they are found: rename them into place, or raise settle.ms; a new file needs a new name",
-                file=path,
-            )
-        row = stored["row"]
-        assert isinstance(row, int)
-        if not stored["done"]:
-            return row
-        self._finished.append(path)
-        self.commit()  # it was published, and is perhaps not moved
-        return None
+    def _look_at(self, found: Mapping[str, object]) -> set[str]:
+        """Put away what a task before has published; files that are not there any more."""
+        try:
+            gone = self._read.look_at(found)
+        except errors_of(self._files) as error:
+            raise RetriableError("FILES_AWAY", f"files of {self._pattern} cannot be looked at: {error}") from error
+        self._seen = {path: seen for path, seen in self._seen.items() if path in found and path not in gone}
+        self.context.metrics["files-not-put-away-total"] = self._read.failures
+        return gone
 
-    def _opened(self, path: str, size: int, row: int) -> _Reading:
+    def _opened(self, path: str, size: int, version: str, row: int) -> _Reading:
         try:
             file = self._files.open(path, "rb")
+            now = version_of(self._files.info(path))
         except errors_of(self._files) as error:
             raise RetriableError("FILES_AWAY", f"{path} cannot be opened: {error}") from error
+        if now != version:
+            file.close()
+            if row > 0:
+                raise ConnectError("FILE_CHANGED", f"the file was changed or replaced behind row {row}", file=path)
+            raise RetriableError("FILES_AWAY", f"{path} was changed or replaced just now")
         rows = read_rows(file, self._format)
         for _ in range(row):
             next(rows, None)
-        return _Reading(path, size, row, rows, file)
+        return _Reading(path, size, version, row, rows, file)
 
     def commit(self) -> None:
         """Move or delete the files that are published whole."""
-        if self._after is AfterFile.KEEP:
-            return
-        import fsspec.core
-
-        finished, self._finished = self._finished, []
-        for path in finished:
-            if self._after is AfterFile.DELETE:
-                self._files.rm_file(path)
-            else:
-                assert self._move_path is not None
-                target = fsspec.core.url_to_fs(self._move_path)[1].rstrip("/")
-                self._files.makedirs(target, exist_ok=True)
-                self._files.mv(path, f"{target}/{path.rpartition('/')[2]}")
-            self._seen.pop(path, None)
-            self.context.publish_offsets({"file": path}, None)
+        self._read.published()
 
     def stop(self) -> None:
         """See `Task.stop`."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import datetime as dt
 import decimal
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, BinaryIO
 
 from hayase.connect.exceptions import DataError
+
+_READ_BYTES = 1 << 20
 
 
 class FileFormat(StrEnum):
@@ -34,30 +38,41 @@ def read_rows(file: BinaryIO, file_format: FileFormat) -> Iterator[object]:
     if file_format is FileFormat.PARQUET:
         yield from _parquet_rows(file)
         return
-    text = io.TextIOWrapper(file, encoding="utf-8", errors="strict", newline="")
+    if file_format is FileFormat.CSV:
+        yield from _csv_rows(io.TextIOWrapper(file, encoding="utf-8-sig", errors="strict", newline=""))
+        return
+    # Line by line: of bytes that are no text, only their line is damaged.
+    for number, line in enumerate(io.BufferedReader(file, _READ_BYTES)):  # type: ignore[type-var]  # it reads bytes
+        data = line.removeprefix(codecs.BOM_UTF8) if number == 0 else line
+        if file_format is FileFormat.LINES:
+            yield _text(data.rstrip(b"\r\n"))
+        elif not data.isspace():
+            yield _json_row(data)
+
+
+def _text(line: bytes) -> object:
     try:
-        if file_format is FileFormat.CSV:
-            yield from _csv_rows(text)
-        else:
-            for line in text:
-                yield _json_row(line) if file_format is FileFormat.JSON else line.rstrip("\r\n")
+        return line.decode()
     except UnicodeDecodeError as error:
-        raise DataError("FILE_DAMAGED", f"the file is no text in UTF-8: {error}") from error
+        return DataError("ROW_DAMAGED", f"a line is no text in UTF-8: {error}")
 
 
-def _json_row(line: str) -> object:
+def _json_row(line: bytes) -> object:
     try:
-        return json.loads(line)
-    except ValueError as error:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
         return DataError("ROW_DAMAGED", f"a line is no JSON: {error}")
 
 
 def _csv_rows(text: io.TextIOWrapper) -> Iterator[object]:
+    csv.field_size_limit(sys.maxsize)  # else 128 KiB, of the whole process
     rows = csv.reader(text, strict=True)
     try:
         names = next(rows, None)
         if names is None:
             return
+        if len(set(names)) < len(names):
+            raise DataError("FILE_DAMAGED", f"the header has a name twice: {', '.join(names)}")
         for row in rows:
             if len(row) == len(names):
                 yield dict(zip(names, row, strict=True))
@@ -65,6 +80,8 @@ def _csv_rows(text: io.TextIOWrapper) -> Iterator[object]:
                 yield DataError("ROW_DAMAGED", f"a row has {len(row)} fields, the header {len(names)}")
     except csv.Error as error:
         raise DataError("FILE_DAMAGED", f"the file is no CSV: {error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError("FILE_DAMAGED", f"the file is no text in UTF-8: {error}") from error
 
 
 def _parquet_rows(file: BinaryIO) -> Iterator[object]:

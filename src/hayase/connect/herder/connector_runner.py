@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hayase.connect.config.references import with_references
 from hayase.connect.connector_parts import connector_class
 from hayase.connect.connector_validation import typed_config
 from hayase.connect.contracts import Connector, SinkConnector, SinkPartition
@@ -163,9 +164,10 @@ class ConnectorRunner:
             self._pending.close = True
         self._wake.set()
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end."""
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; whether it came."""
         self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     @property
     def stopped(self) -> bool:
@@ -339,15 +341,17 @@ class ConnectorRunner:
         connector = self._connector
         assert connector is not None
         configs = task_configs(self.name, connector, self._resolved)
-        if not always and self._tasks and configs == self.stored.tasks and partitions == self._partitions:
+        props = self._running_props or {}
+        kept = [with_references(config, props, self._resolved) for config in configs]  # secrets stay where they are
+        if not always and self._tasks and kept == self.stored.tasks and partitions == self._partitions:
             return
         self._stop_tasks()
         self._generation, self._specs = plan_generation(
             self._env, self.name, connector, self._resolved, configs, partitions, self._topic_used
         )
         self._partitions = partitions
-        self.stored.tasks = configs
-        self._configs.put_tasks(self.name, configs)
+        self.stored.tasks = kept
+        self._configs.put_tasks(self.name, kept)
         for task in range(len(configs), max(self.task_statuses, default=-1) + 1):
             self._forget_task(task)
         for task in self._specs:

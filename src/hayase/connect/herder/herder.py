@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hayase.connect.config.config_def import ConfigDef
 from hayase.connect.connector_parts import connector_class
@@ -28,6 +28,7 @@ from hayase.connect.plugins import CONNECTOR_TYPES, PluginType
 from hayase.core.errors import ConfigError
 
 _END_S = 30.0
+_NAME_BYTES_MAX = 240
 Json = dict[str, object]
 
 
@@ -54,6 +55,7 @@ class Herder:
         self.validator = ConnectorValidator(env.plugins, env.references, durable=env.durable, overrides=env.overrides)
         self._lock = threading.RLock()
         self._runners: dict[str, ConnectorRunner] = {}
+        self._ending: dict[str, ConnectorRunner] = {}  # deleted; a new one of the name would be fenced by its end
         config, clock = env.config, env.clock
         self._configs = ConfigStore(KeyedTopic(env.log, config.string("config.storage.topic"), 1, clock))
         partitions = config.int("status.storage.partitions")
@@ -118,23 +120,40 @@ class Herder:
         return masked(props, self._definition(props))
 
     def create(self, props: Mapping[str, str], target: TargetState = TargetState.STARTED) -> Json:
-        """Make a connector.
+        """Make a connector; waits for the end of one of that name that is being deleted.
 
         Raises:
             BadRequestError: its configuration is wrong; all errors are named, and nothing was made.
-            ConflictError: there is one of that name.
+            ConflictError: there is one of that name, or one that does not end.
         """
         name = _checked_name(props)
-        with self._lock:
-            if name in self._runners:
-                raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
+        props = {**props, "name": name}
+        self._check_free(name)
         self._check(props)
+        self._wait_for_end(name)
         with self._lock:
-            if name in self._runners:
-                raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
+            self._check_free(name)
+            if name in self._ending:
+                raise _is_ending(name)
             self._configs.put_connector(name, props, target)
             self._run(name, StoredConnector(dict(props), target))
         return {**self.info(name), "tasks": []}  # they come later, however soon
+
+    def _check_free(self, name: str) -> None:
+        with self._lock:
+            if name in self._runners:
+                raise ConflictError("CONNECTOR_EXISTS", f"Connector {name} already exists")
+
+    def _wait_for_end(self, name: str) -> None:
+        with self._lock:
+            ending = self._ending.get(name)
+        if ending is None:
+            return
+        if not ending.join(_END_S):
+            raise _is_ending(name)
+        with self._lock:
+            if self._ending.get(name) is ending:
+                del self._ending[name]
 
     def put_config(self, name: str, props: Mapping[str, str]) -> tuple[bool, Json]:
         """Make a connector or give it another configuration; whether it was made, and what it is now.
@@ -143,35 +162,52 @@ class Herder:
         """
         given = dict(props)
         if given.setdefault("name", name) != name:
-            raise BadRequestError(
-                "NAME_MISMATCH",
-                f"Connector name configuration ({given['name']}) doesn't match connector name in the URL ({name})",
-            )
-        with self._lock:
-            exists = name in self._runners
-        if not exists:
+            raise _other_name(given["name"], name)
+        if not self._change(name, lambda stored: unmasked(given, stored)):
             return True, self.create(given)
-        runner = self.runner(name)
-        wanted = unmasked(given, runner.stored.props)
-        self._check(wanted)
-        with self._lock:
-            self._configs.put_connector(name, wanted)
-            runner.reconfigure(wanted)
         return False, self.info(name)
+
+    def _change(self, name: str, change: Callable[[Mapping[str, str]], dict[str, str]]) -> bool:
+        """Give a connector another configuration, made of the one it has; `False`: there is no such connector."""
+        while True:
+            with self._lock:
+                runner = self._runners.get(name)
+            if runner is None:
+                return False
+            stored = runner.stored.props
+            wanted = change(stored)
+            self._check(wanted)
+            with self._lock:
+                # Meanwhile it may have been deleted, or changed by another request: then once more.
+                if self._runners.get(name) is runner and runner.stored.props is stored:
+                    self._configs.put_connector(name, wanted)
+                    runner.reconfigure(wanted)
+                    return True
 
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Json:
         """Change some keys of a configuration; `None` removes one (KIP-477)."""
-        changed: dict[str, str | None] = {**self.runner(name).stored.props, **patch}
-        return self.put_config(name, {key: value for key, value in changed.items() if value is not None})[1]
+        if (renamed := patch.get("name", name)) != name:
+            raise _other_name(renamed, name)
+
+        def change(stored: Mapping[str, str]) -> dict[str, str]:
+            given: dict[str, str | None] = {**stored, **patch, "name": name}
+            return unmasked({key: value for key, value in given.items() if value is not None}, stored)
+
+        if not self._change(name, change):
+            raise NotFoundError("UNKNOWN_CONNECTOR", f"Connector {name} not found")
+        return self.info(name)
 
     def delete(self, name: str) -> None:
         """End a connector and forget it; its offsets stay. Returns when its tasks cannot write any longer."""
         with self._lock:
             runner = self.runner(name)
             self._configs.remove(name)
-            del self._runners[name]
+            self._ending[name] = self._runners.pop(name)
         runner.delete()
-        runner.join(_END_S)
+        if runner.join(_END_S):
+            with self._lock:
+                if self._ending.get(name) is runner:
+                    del self._ending[name]
 
     def _check(self, props: Mapping[str, str]) -> None:
         infos = self.validate(props)
@@ -418,4 +454,20 @@ def _checked_name(props: Mapping[str, str]) -> str:
     name = props.get("name", "").strip()
     if re.search(r"[\x00-\x1f\x7f-\x9f]", name):
         raise BadRequestError("INVALID_NAME", f"String may not contain control sequences: {name!r}")
+    if len(name.encode(errors="replace")) > _NAME_BYTES_MAX:
+        raise BadRequestError(
+            "INVALID_NAME",
+            f"the name has {len(name.encode(errors='replace'))} bytes in UTF-8; up to {_NAME_BYTES_MAX} are allowed, "
+            "since names of tasks and consumer groups are made of it",
+        )
     return name
+
+
+def _other_name(given: str | None, name: str) -> BadRequestError:
+    return BadRequestError(
+        "NAME_MISMATCH", f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})"
+    )
+
+
+def _is_ending(name: str) -> ConflictError:
+    return ConflictError("CONNECTOR_ENDING", f"a connector {name} was deleted and has not ended yet; try again later")

@@ -93,10 +93,12 @@ SELECT n.nspname, c.relname, c.relkind = 'p', c.relreplident::text,
              ORDER BY array_position(i.indkey::int2[], a.attnum)),
        c.oid::int8
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND n.nspname = %s AND c.relname = %s
+WHERE c.relkind IN ('r', 'p')
 """
 _COLUMNS = """
-SELECT a.attname::text, a.atttypid::int8, a.atttypmod, a.attnotnull,
+SELECT a.attname::text, a.atttypid::int8, a.atttypmod,
+       a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
+                                    AND a.attnum = ANY (k.conkey) AND NOT k.convalidated),
        CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
 FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
@@ -126,10 +128,18 @@ class TypeRegistry:
 
 def read_table(query: Query, namespace: str, name: str) -> Table | None:
     """A table as it is now; `None` if there is none."""
-    rows = query(_TABLES, (namespace, name))
+    return _table(query, query(f"{_TABLES} AND n.nspname = %s AND c.relname = %s", (namespace, name)))
+
+
+def read_table_of(query: Query, oid: int) -> Table | None:
+    """The table with a number as it is now, under whatever name; `None` if it was dropped."""
+    return _table(query, query(f"{_TABLES} AND c.oid = %s", (oid,)))
+
+
+def _table(query: Query, rows: list[tuple[Any, ...]]) -> Table | None:
     if not rows:
         return None
-    _, _, partitioned, identity, primary_key, replica_index, oid = rows[0]
+    namespace, name, partitioned, identity, primary_key, replica_index, oid = rows[0]
     columns = tuple(TableColumn(*row) for row in query(_COLUMNS, (oid,)))
     identity_key = tuple(replica_index) if identity == "i" else tuple(primary_key)
     return Table(namespace, name, partitioned, identity, columns, tuple(primary_key), identity_key)

@@ -170,27 +170,28 @@ class Database:
         if self.slot() is not None:
             self.query("SELECT pg_drop_replication_slot(%s)", (self._config.slot,))
 
-    def ensure_publication(self) -> None:
-        """Make the publication, unless it is there.
+    def publication(self) -> int:
+        """The number of the publication, another one after it was dropped and made again; 0: there is none."""
+        rows = self.query("SELECT oid::int8 FROM pg_publication WHERE pubname = %s", (self._config.publication,))
+        return int(rows[0][0]) if rows else 0
+
+    def ensure_publication(self) -> int:
+        """Make the publication, unless it is there; its number.
 
         Raises:
             ConnectError: `NO_PUBLICATION`: it is not there and must not be made.
         """
         name, mode = self._config.publication, self._config.string("publication.autocreate.mode")
-        if self.query("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)):
-            return
+        if number := self.publication():
+            return number
         if mode == "disabled":
             raise ConnectError(
                 "NO_PUBLICATION", f"there is no publication {name!r}: run CREATE PUBLICATION {quoted(name)} FOR TABLE …"
             )
         if mode == "all_tables":
             self.query(f"CREATE PUBLICATION {quoted(name)} FOR ALL TABLES")
-            return
-        tables = [
-            f"{quoted(namespace)}.{quoted(table)}"
-            for namespace, table in user_tables(self.query)
-            if self._config.captures(namespace, table)
-        ]
+            return self.publication()
+        tables = self._matching()
         if not tables:
             raise ConnectError(
                 "NO_TABLES",
@@ -198,6 +199,33 @@ class Database:
                 publication=name,
             )
         self.query(f"CREATE PUBLICATION {quoted(name)} FOR TABLE {', '.join(tables)}")
+        return self.publication()
+
+    def check_published(self) -> None:
+        """Check that the publication has tables that are captured, if the database has any.
+
+        Raises:
+            ConnectError: `NO_TABLES`, with the statements that correct it.
+        """
+        matching = self._matching()
+        if not matching or self.captured_tables():
+            return
+        name, tables = quoted(self._config.publication), ", ".join(matching)
+        raise ConnectError(
+            "NO_TABLES",
+            f"the publication {name} has none of the tables that are to be captured: run ALTER PUBLICATION {name} ADD "
+            f"TABLE {tables}; of a partitioned table it has the partitions, unless you run "
+            f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true)",
+            publication=self._config.publication,
+        )
+
+    def _matching(self) -> list[str]:
+        """Tables of the database that are to be captured, as SQL."""
+        return [
+            f"{quoted(namespace)}.{quoted(table)}"
+            for namespace, table in user_tables(self.query)
+            if self._config.captures(namespace, table)
+        ]
 
     def captured_tables(self) -> list[Table]:
         """The tables that are captured, with the columns and rows that the publication has of them."""

@@ -174,24 +174,26 @@ class TableEvents:
         """Whether records have a key."""
         return bool(self.key_columns)
 
+    def unexpected_nulls(self, new: Sequence[Cell]) -> set[str]:
+        """Columns of a new row that are null, though the catalog says that they cannot be: it says so since later."""
+        return {column.name for column in self.row_columns if not column.optional and new[column.index] is None}
+
     def identity(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
         """The values by which changes name a row, as text."""
         return tuple([cells[index] for index in self._identity])
 
     def key(self, cells: Sequence[Cell]) -> Row | None:
         """The key of a row."""
-        return self._values(self.key_columns, cells, None) if self.key_columns else None
+        return self._values(self.key_columns, cells) if self.key_columns else None
 
-    def row(self, cells: Sequence[Cell], old: Sequence[Cell] | None = None) -> Row:
-        """A row; large values that were not sent are taken from the old row, where that has them."""
-        return self._values(self.row_columns, cells, old)
+    def row(self, cells: Sequence[Cell]) -> Row:
+        """A row."""
+        return self._values(self.row_columns, cells)
 
-    def _values(self, columns: Sequence[TableColumnPlan], cells: Sequence[Cell], old: Sequence[Cell] | None) -> Row:
+    def _values(self, columns: Sequence[TableColumnPlan], cells: Sequence[Cell]) -> Row:
         values: Row = {}
         for column in columns:
             cell = cells[column.index]
-            if isinstance(cell, Unchanged) and old is not None:
-                cell = old[column.index]
             if cell is None:
                 values[column.name] = None if column.optional else column.type.fallback
             elif isinstance(cell, Unchanged):

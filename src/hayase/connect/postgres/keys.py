@@ -13,13 +13,15 @@ from hayase.connect.postgres.replication import quoted
 
 _NUMBERS = ("int2", "int4", "int8", "oid")
 _TEXTS = ("text", "varchar")
+_ORDERED_ENCODINGS = ("UTF8", "LATIN1", "SQL_ASCII")
+"""Those whose bytes have the order of the characters in Unicode."""
 
 
 class KeyOrder:
     """The order of a table's key, the same here and in the database.
 
-    Texts are compared by their characters (`COLLATE "C"`), numbers as numbers; for keys of other types the server is
-    asked.
+    Texts are compared by their characters (`COLLATE "C"`), numbers as numbers; for keys of other types, and for texts
+    in encodings of another order, the server is asked.
 
     Args:
         table: whose key.
@@ -31,7 +33,7 @@ class KeyOrder:
         self._query = query
         self._columns = [next(each for each in table.columns if each.name == name) for name in table.identity_key]
         self._types = [self._base(registry, column.type_oid) for column in self._columns]
-        self._local = all(each.name in (*_NUMBERS, *_TEXTS) for each in self._types)
+        self._local = all(each.name in (*_NUMBERS, *_TEXTS) for each in self._types) and self._texts_are_ordered()
         self._casts = [f"{quoted(each.namespace)}.{quoted(each.name)}" for each in self._types]
 
     @staticmethod
@@ -42,6 +44,13 @@ class KeyOrder:
         if found is None:
             raise DataError("UNKNOWN_TYPE", f"the type {oid} of a key column is not in the catalog")
         return found
+
+    def _texts_are_ordered(self) -> bool:
+        """Whether texts have the same order here and under `COLLATE "C"`, which is that of the server's encoding."""
+        if not any(each.name in _TEXTS for each in self._types):
+            return True
+        ((encoding,),) = self._query("SELECT current_setting('server_encoding')", ())
+        return encoding in _ORDERED_ENCODINGS
 
     def _collation(self, at: int) -> str:
         return ' COLLATE "C"' if self._types[at].name in _TEXTS else ""

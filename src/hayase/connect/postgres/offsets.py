@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hayase.connect.postgres.lsn import Snapshot
+from hayase.connect.postgres.lsn import Snapshot, format_lsn
 from hayase.connect.postgres.replication import SystemIdentity
 from hayase.core.errors import ConfigError
 
@@ -43,6 +43,7 @@ class StreamOffset:
         system_id: of the cluster; empty: not known, as in an offset of Debezium.
         timeline: of the cluster; 0: not known.
         slot_lsn: where the slot began; chunks of snapshots of other slots do not count.
+        publication: number of the publication; 0: not known.
     """
 
     commit_lsn: int
@@ -56,6 +57,7 @@ class StreamOffset:
     system_id: str = ""
     timeline: int = 0
     slot_lsn: int = 0
+    publication: int = 0
 
     def other_history(self, identity: SystemIdentity) -> str | None:
         """Why positions of this offset mean something else on a server; `None`: they mean the same, as far as is known.
@@ -70,6 +72,12 @@ class StreamOffset:
                 f"the server is on timeline {identity.timeline}, and not on {self.timeline}: it was restored or "
                 "promoted, and may not have all that was captured"
             )
+        if self.system_id and self.commit_lsn > identity.wal_lsn:
+            return (
+                f"the log of the server ends at {format_lsn(identity.wal_lsn)}, before the offset "
+                f"{format_lsn(self.commit_lsn)}: it was restored from an older copy, and may not have all that was "
+                "captured"
+            )
         return None
 
     def to_offset(self) -> dict[str, object]:
@@ -83,6 +91,8 @@ class StreamOffset:
             "timeline": self.timeline,
             "slot_lsn": self.slot_lsn,
         }
+        if self.publication:
+            offset["publication"] = self.publication
         if self.xid is not None:
             offset["txId"] = self.xid
         if self.snapshot:
@@ -121,6 +131,7 @@ class StreamOffset:
             system_id=str(offset.get("system_id") or ""),
             timeline=_number(offset, "timeline"),
             slot_lsn=_number(offset, "slot_lsn"),
+            publication=_number(offset, "publication"),
         )
 
 

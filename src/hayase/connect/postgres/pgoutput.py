@@ -123,6 +123,20 @@ class Update(msgspec.Struct, frozen=True, gc=False):
     whole: bool
     new: list[Cell]
 
+    def completed(self) -> Update:
+        """The same, with large values that the update left as they were taken from the old row, where that has them.
+
+        The old row has those of the replica identity always: a key that is stored out of line is sent there only.
+        """
+        old = self.old
+        if old is None or UNCHANGED not in self.new:
+            return self
+        new = [
+            before if after is UNCHANGED and before is not None else after
+            for before, after in zip(old, self.new, strict=True)
+        ]
+        return msgspec.structs.replace(self, new=new)
+
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
     """A removed row; `old` and `whole` as in `Update`."""

@@ -41,10 +41,8 @@ class _Column:
         self.absent = b"null" if absent is None else _encode(write_value(absent))
         self.unavailable = _encode(write_value(fallback if plan.type.unavailable is None else plan.type.unavailable))
 
-    def write_any(self, cell: Cell, old: Sequence[Cell] | None) -> bytes:
+    def write_any(self, cell: Cell) -> bytes:
         """What is written for a value of any kind."""
-        if isinstance(cell, Unchanged) and old is not None:
-            cell = old[self.index]
         if cell is None:
             return self.absent
         return self.unavailable if isinstance(cell, Unchanged) else self.write(cell)
@@ -98,11 +96,11 @@ class _Fields:
         self._prepared = [(column.index, column.write, column.absent, column) for column in self._columns]
         self.format = b"{" + b",".join(_literal(_encode(plan.name)) + b":%b" for plan in plans) + b"}"
 
-    def write(self, cells: Sequence[Cell], old: Sequence[Cell] | None = None) -> bytes:
-        """The object; values that were not sent are taken from the old row, where that has them."""
-        return self.format % tuple(self.parts(cells, old))
+    def write(self, cells: Sequence[Cell]) -> bytes:
+        """The object."""
+        return self.format % tuple(self.parts(cells))
 
-    def parts(self, cells: Sequence[Cell], old: Sequence[Cell] | None = None) -> list[bytes]:
+    def parts(self, cells: Sequence[Cell]) -> list[bytes]:
         """What is written for each column."""
         try:
             return [
@@ -110,18 +108,18 @@ class _Fields:
                 if (cell := cells[index]).__class__ is str
                 else absent
                 if cell is None
-                else column.write_any(cell, old)
+                else column.write_any(cell)
                 for index, write, absent, column in self._prepared
             ]
         except (ValueError, ArithmeticError, DataError):
-            self._refuse(cells, old)
+            self._refuse(cells)
             raise
 
-    def _refuse(self, cells: Sequence[Cell], old: Sequence[Cell] | None) -> None:
+    def _refuse(self, cells: Sequence[Cell]) -> None:
         """Raise the error for the column that cannot be written."""
         for column in self._columns:
             try:
-                column.write_any(cells[column.index], old)
+                column.write_any(cells[column.index])
             except (ValueError, ArithmeticError, DataError) as error:
                 raise self._events.refused(str(cells[column.index]), column.name, error) from error
 
@@ -230,7 +228,6 @@ class RenderedEvents:
         self,
         old: Sequence[Cell],
         new: Sequence[Cell],
-        whole: Sequence[Cell] | None,
         position: Position,
         now_us: int,
     ) -> tuple[bytes | None, bytes]:
@@ -238,12 +235,11 @@ class RenderedEvents:
 
         Args:
             old: the row before.
-            new: the row after; large values that were not sent are taken from `whole`.
-            whole: the row before, if all of it was sent.
+            new: the row after.
             position: where the event is from.
             now_us: microseconds since 1970.
         """
         return self.key(new), self._format % (
-            self._row.write(old), self._row.write(new, whole), *self._source.parts(position), b"u", now_us // 1000,
+            self._row.write(old), self._row.write(new), *self._source.parts(position), b"u", now_us // 1000,
             now_us, now_us * 1000,
         )  # fmt: skip

@@ -84,6 +84,10 @@ class SignalTable:
         else:
             self._signals.append(signal)
 
+    def ask_for_snapshot(self, table: str) -> None:
+        """Have a table read again, as a user would."""
+        self._signals.append(Signal("", "execute-snapshot", {"data-collections": [table]}))
+
     def take(self) -> list[Signal]:
         """The signals since the last call."""
         signals, self._signals = self._signals, []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hayase.connect.contracts import SerializedJson
 from hayase.connect.exceptions import ConnectError, DataError
 from hayase.connect.model import ConnectHeader, SerializedRecords, SourceRecord
-from hayase.connect.postgres.catalog import Query, Table, TypeRegistry, read_table
+from hayase.connect.postgres.catalog import Query, TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.events import (
@@ -37,6 +37,7 @@ from hayase.connect.postgres.pgoutput import (
     decode,
 )
 from hayase.connect.postgres.record_buffer import RecordBuffer
+from hayase.connect.postgres.relations import table_of
 from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import WalMessage
 from hayase.connect.postgres.signals import SignalTable
@@ -49,9 +50,12 @@ _CHANGES = (Insert, Update, Delete, Truncate)
 class _StreamTable:
     """A table of the stream.
 
-    `order` is there while chunks of it may hold what the stream brings, `rendered` where events are written as JSON.
+    `nullable` has columns that were null and cannot be by now, `order` is there while chunks of it may hold what the
+    stream brings, `rendered` where events are written as JSON.
     """
 
+    relation: Relation
+    nullable: frozenset[str]
     events: TableEvents
     order: KeyOrder | None
     rendered: RenderedEvents | None
@@ -239,14 +243,11 @@ class ChangeReader:
         return self.offset.to_offset()
 
     def _table(self, relation: Relation) -> _StreamTable | None:
-        if not self._config.captures(relation.namespace, relation.name):
-            return None
-        # The catalog is of now, the relation of then: a table that was dropped since is described by the stream alone.
-        table = read_table(self._query, relation.namespace, relation.name)
-        if table is None:
-            key = tuple(column.name for column in relation.columns if column.identity)
-            identity_key = key if relation.identity != "f" else ()
-            table = Table(relation.namespace, relation.name, False, relation.identity, (), identity_key, identity_key)
+        captured = self._config.captures(relation.namespace, relation.name)
+        return self._stream_table(relation, frozenset()) if captured else None
+
+    def _stream_table(self, relation: Relation, nullable: frozenset[str]) -> _StreamTable:
+        table = table_of(self._query, relation, nullable)
         columns = [(column.name, column.type_oid, column.modifier) for column in relation.columns]
         events = TableEvents(self._config, table, columns, self._types, self._now_us)
         if events.left_out:
@@ -254,9 +255,10 @@ class ChangeReader:
                 "columns %s of %s have types that are not captured; include.unknown.datatypes=true captures them",
                 ", ".join(events.left_out), table.full_name,
             )  # fmt: skip
-        in_chunks = table.full_name in self._progress.chunks and table.columns
+        in_chunks = table.full_name in self._progress.chunks
         order = KeyOrder(table, self._registry, self._query) if in_chunks else None
-        return _StreamTable(events, order, None if self._json is None else RenderedEvents(events, self._json))
+        rendered = None if self._json is None else RenderedEvents(events, self._json)
+        return _StreamTable(relation, nullable, events, order, rendered)
 
     def _change(self, change: Insert | Update | Delete | Truncate, lsn: int) -> None:
         begin = self._begin
@@ -268,24 +270,29 @@ class ChangeReader:
         self.offset.commit_us = position.commit_us
         self.offset.transaction_lsn = begin.final_lsn
         self.offset.ordinal = self._ordinal
+        if isinstance(change, Update):
+            change = change.completed()
         if self._watched is not None:
             self._touch(change)
         if isinstance(change, Truncate):
             if "t" not in self._config.skipped:
                 for oid in change.relations:
-                    self._emit(self._tables.get(oid), "t", None, None, None, position)
+                    self._truncate(self._tables.get(oid), position)
             return
         table = self._tables.get(change.relation)
         if isinstance(change, Insert) and change.relation in self.signals.oids:
             self.signals.take_insert(change)
         if table is None:
             self.skipped_changes += 1
-        elif isinstance(change, Insert):
-            self._insert(table, change.new, position)
         elif isinstance(change, Delete):
             self._delete(table, change.old, position)
         else:
-            self._update(table, change, position)
+            if None in change.new and (nulls := table.events.unexpected_nulls(change.new)):
+                table = self._tables[change.relation] = self._stream_table(table.relation, table.nullable | nulls)
+            if isinstance(change, Insert):
+                self._insert(table, change.new, position)
+            else:
+                self._update(table, change, position)
 
     def _touch(self, change: Insert | Update | Delete | Truncate) -> None:
         """Note the keys of the watched table that a change is about."""
@@ -311,6 +318,23 @@ class ChangeReader:
         chunks = self._progress.chunks[table.events.table.full_name]
         chunk = table.order.chunk_of(table.events.identity(cells), chunks)
         return chunk is not None and chunk.snapshot.sees(begin.xid)
+
+    def _truncate(self, table: _StreamTable | None, position: Position) -> None:
+        """A table was emptied: not for chunks that were read afterwards.
+
+        If it was emptied between two chunks, the rows of the later one are read again: the event empties them, too.
+        """
+        begin = self._begin
+        if table is None or begin is None:
+            return
+        name = table.events.table.full_name
+        chunks = self._progress.chunks.get(name, []) if begin.final_lsn < self._snapshot_end else []
+        seen = [chunk.snapshot.sees(begin.xid) for chunk in chunks]
+        if seen and all(seen):
+            return
+        self._emit(table, "t", None, None, None, position)
+        if any(seen):
+            self.signals.ask_for_snapshot(name)
 
     def _insert(self, table: _StreamTable, new: list[Cell], position: Position) -> None:
         if "c" in self._config.skipped or self._in_snapshot(table, new):
@@ -339,9 +363,8 @@ class ChangeReader:
 
     def _update(self, table: _StreamTable, change: Update, position: Position) -> None:
         events, old, new = table.events, change.old, change.new
-        whole = old if change.whole else None
         if old is not None and events.has_key and events.key(old) != events.key(new):
-            self._move(table, old, new, whole, position)
+            self._move(table, old, new, position)
             return
         if "u" in self._config.skipped or self._in_snapshot(table, new):
             return
@@ -351,16 +374,14 @@ class ChangeReader:
             written = (
                 rendered.record("u", new, position, now_us)
                 if old is None
-                else rendered.update(old, new, whole, position, now_us)
+                else rendered.update(old, new, position, now_us)
             )
             self._records.add_bytes(events.topic, *written, now_us // 1000)
             return
         before = None if old is None else events.row(old)
-        self._emit(table, "u", events.key(new), before, events.row(new, whole), position)
+        self._emit(table, "u", events.key(new), before, events.row(new), position)
 
-    def _move(
-        self, table: _StreamTable, old: list[Cell], new: list[Cell], whole: list[Cell] | None, position: Position
-    ) -> None:
+    def _move(self, table: _StreamTable, old: list[Cell], new: list[Cell], position: Position) -> None:
         """A changed key: the old row goes, a new one comes; each is decided by its own key."""
         events = table.events
         old_key, new_key = events.key(old), events.key(new)
@@ -370,7 +391,7 @@ class ChangeReader:
             self._tombstone(events, old_key, (header,))
         if "c" not in self._config.skipped and not self._in_snapshot(table, new):
             header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)
-            self._emit(table, "c", new_key, None, events.row(new, whole), position, (header,))
+            self._emit(table, "c", new_key, None, events.row(new), position, (header,))
 
     def _emit(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hayase.connect.contracts import Props, SourceTask
-from hayase.connect.exceptions import ConnectError
+from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.generations import bundle_name
 from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import TypeRegistry
@@ -92,7 +92,7 @@ class PostgresSourceTask(SourceTask):
         self._heartbeat_s = self._config.int("heartbeat.interval.ms") / 1000
         self._next_heartbeat = self._monotonic() + self._heartbeat_s
         self._idle_s = self._config.int("status.update.interval.ms") / 1000
-        self._next_idle = self._monotonic()
+        self._next_idle = self._next_publication = self._monotonic()
 
     def stop(self) -> None:
         """End; a poll that runs returns soon, and its connections are closed."""
@@ -162,12 +162,12 @@ class PostgresSourceTask(SourceTask):
 
     def _prepare(self, session: _Session) -> None:
         identity = session.replication.identify()
-        session.database.ensure_publication()
         session.database.free_slot()
         slot_snapshot: Snapshot | None = None
         if self._offset is None or self._offset.snapshot or not self._can_go_on(session, identity):
             slot_snapshot = self._begin(session, identity)
         assert self._offset is not None, "it was stored, or made just now"
+        self._offset.publication = session.database.ensure_publication()
         self._offset.system_id, self._offset.timeline = identity.system_id, identity.timeline
         if self._offset.snapshot:
             self._prepare_snapshot(session, slot_snapshot)
@@ -179,7 +179,7 @@ class PostgresSourceTask(SourceTask):
         offset, slot = self._offset, session.database.slot()
         assert offset is not None
         lost = None
-        if (other := offset.other_history(identity)) is not None:
+        if (other := self._other_history(session, identity)) is not None:
             lost = other
         elif slot is None:
             lost = f"the slot {self._config.slot!r} is gone"
@@ -203,17 +203,30 @@ class PostgresSourceTask(SourceTask):
             slot=self._config.slot,
         )
 
+    def _other_history(self, session: _Session, identity: SystemIdentity) -> str | None:
+        """Why the offset means something else here, or changes behind it were not published; `None`: no reason."""
+        offset = self._offset
+        assert offset is not None
+        if offset.publication and session.database.publication() != offset.publication:
+            return (
+                f"the publication {self._config.publication!r} was dropped: what changed until it was made again was "
+                "not published"
+            )
+        return offset.other_history(identity)
+
     def _begin(self, session: _Session, identity: SystemIdentity) -> Snapshot | None:
         """Begin, or go on with a snapshot that was interrupted; the snapshot of a slot that was made."""
         wants_rows = self._config.reads_rows
         slot = session.database.slot()
         if self._offset is not None and self._offset.snapshot and self._offset.slot_lsn:
-            lost = self._offset.other_history(identity)
+            lost = self._other_history(session, identity)
             if slot is None or slot.lost or slot.confirmed > self._offset.commit_lsn:
                 lost = f"the slot {self._config.slot!r} is gone"
             if lost is None:
                 return None
             _LOG.warning("a snapshot that was interrupted begins again: %s", lost)
+        publication = session.database.ensure_publication()  # changes before it is there are not published
+        session.database.check_published()
         if slot is not None and not wants_rows and not slot.lost:
             self._offset = StreamOffset(slot.confirmed, slot_lsn=slot.confirmed)
             return None
@@ -225,7 +238,7 @@ class PostgresSourceTask(SourceTask):
         self._waiting.clear()
         self._offset = StreamOffset(
             lsn, snapshot=wants_rows, slot_lsn=lsn, commit_us=int(self._wall_clock() * 1_000_000),
-            system_id=identity.system_id, timeline=identity.timeline,
+            system_id=identity.system_id, timeline=identity.timeline, publication=publication,
         )  # fmt: skip
         self.context.publish_offsets(self._partition, self._offset.to_offset())
         return Snapshot(text)
@@ -346,6 +359,7 @@ class PostgresSourceTask(SourceTask):
         self.polls_ahead = changes.count >= limit
         records = changes.take()
         replication.keep_alive(self._idle_s)
+        self._check_publication(session)
         if not records:
             self._idle(session, changes)
         records.extend(self._heartbeat(changes))
@@ -376,6 +390,19 @@ class PostgresSourceTask(SourceTask):
         metrics["IncrementalSnapshotRowsRead"] = incremental.rows_read
         metrics["SignalsLeftOut"] = incremental.signals_left_out
         return records
+
+    def _check_publication(self, session: _Session) -> None:
+        """Look now and then: newer servers go on without a word when the publication is dropped.
+
+        Raises:
+            RetriableError: `PUBLICATION_DROPPED`; a new connection sees what is lost.
+        """
+        now = self._monotonic()
+        if now < self._next_publication:
+            return
+        self._next_publication = now + self._idle_s
+        if self._offset is not None and session.database.publication() != self._offset.publication:
+            raise RetriableError("PUBLICATION_DROPPED", f"the publication {self._config.publication!r} was dropped")
 
     def _idle(self, session: _Session, changes: ChangeReader) -> None:
         """Move on while only others write, or the server would keep its log forever."""

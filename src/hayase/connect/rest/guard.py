@@ -44,6 +44,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401 or 403."""
         if scope["type"] == "http":
+            # The path as it was sent: a name may have a slash, which is encoded there.
+            scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
             headers = Headers(scope=scope)
             if self._foreign(headers):
                 await error_answer(403, "the request comes from a web page of another origin")(scope, receive, send)

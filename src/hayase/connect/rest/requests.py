@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -82,7 +83,8 @@ def endpoint(handler: Handler, max_bytes: int) -> Callable[[Request], Awaitable[
             repeated: dict[str, list[str]] = {}
             for key, value in pairs:
                 repeated.setdefault(key, []).append(value)
-            call = Call(request.path_params, dict(pairs), repeated, body)
+            path = {name: unquote(value) for name, value in request.path_params.items()}
+            call = Call(path, dict(pairs), repeated, body)
             given = await run_in_threadpool(handler, call)
         except HerderError as error:
             return error_answer(error.status, error.message)

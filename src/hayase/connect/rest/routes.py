@@ -57,7 +57,7 @@ def _connectors(herder: Herder) -> _Table:
                 f"Connector name configuration ({props['name']}) doesn't match connector name in the URL ({name})",
             )
         made = herder.create(props, _initial_state(body.get("initial_state")))
-        return Answer(made, 201, f"/connectors/{quote(str(name), safe='')}")
+        return Answer(made, 201, f"/connectors/{quote(str(made['name']), safe='')}")
 
     def put_config(call: Call) -> Answer:
         made, info = herder.put_config(call.name, props_of(call.body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -64,11 +64,11 @@ class Webhooks:
 
     def checks_signatures(self, path: str) -> bool:
         """Whether a path is that of a connector whose requests are signed, so that they need no password."""
-        name = path.removeprefix(PREFIX).partition("/")[0]
+        name = unquote(path.removeprefix(PREFIX).partition("/")[0])
         return path.startswith(PREFIX) and self._herder.checks_signatures(name)
 
     async def _forward(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = unquote(request.path_params["name"])
         try:
             runner = self._herder.runner(name)
         except HerderError as error:
@@ -77,7 +77,7 @@ class Webhooks:
         if body is None:
             return error_answer(413, f"the body has more than rest.request.max.bytes={self._max_bytes}")
         headers = [(key, value) for key, value in request.headers.items() if key not in _NOT_FORWARDED]
-        rest = request.path_params.get("rest", "")
+        rest = unquote(request.path_params.get("rest", ""))
         behind = f"/{quote(rest)}" if rest else ""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
         while True:
