@@ -251,6 +251,9 @@ class CommandExecutor:
         for topic, partitions, replicas in execution.to_create:
             self._topics.create(topic, partitions, replicas)
         reach("after_command_topics", epoch=command.sequence)
+        for query in prepared.result.started:
+            if query.id not in self.engine.queries:
+                self._host.forget(query.id)
         for query_id in prepared.result.stopped:
             try:
                 self._host.stop(query_id)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hayase.app.runtime_settings import check_runtime_settings, topology_config
 from hayase.app.states import State
-from hayase.core.errors import HayaseError, StateError
+from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
 from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
@@ -147,6 +147,12 @@ class SparkHost:
             raise StateError("QUERY_DOES_NOT_END", f"query {query_id} has not ended in {self._stop_timeout_s:.0f} s")
         if errors:
             raise errors[0]
+
+    def forget(self, query_id: str) -> None:
+        """See `QueryHost.forget`. Spark is not needed for that."""
+        from hayase.app.reset import reset_application
+
+        reset_application(topology_config(self._settings, _name_of(query_id), {}, None), self._log)
 
     def pause(self, query_id: str) -> None:
         """See `QueryHost.pause`."""
@@ -301,12 +307,13 @@ class SparkHost:
 
     def _remove(self, query_id: str) -> None:
         name = _name_of(query_id)
-        if name in self._live.topologies:
-            self._live.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
-        else:
-            from hayase.app.reset import reset_application
-
-            reset_application(topology_config(self._settings, name, {}, None), self._log)
+        if self._is_up() and name in self._live.topologies:
+            try:
+                self._live.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
+                return
+            except StreamsStoppedError as error:  # its process has ended, and so has the query
+                _LOG.warning("query %s is removed without the runtime: %s", query_id, error)
+        self.forget(query_id)
 
     def _set_paused(self, hosted: _Hosted) -> None:
         name = _name_of(hosted.query.id)
