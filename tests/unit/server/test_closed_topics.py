@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.server.command_servers import client_of, execute, ksql, refused, server_in
@@ -52,8 +53,8 @@ def test_nobody_reads_the_passwords_of_connectors_in_their_topic(tmp_path: Path,
 
 
 def test_show_properties_hides_the_values_of_secrets(tmp_path: Path) -> None:
-    given = {"ksql_streams_sasl_jaas_config": "open sesame", "ksql_streams_ssl_key_password": "hush"}
-    with server_in(tmp_path, **given) as context:
+    secrets: dict[str, Any] = {"ksql_streams_sasl_jaas_config": "open sesame", "ksql_streams_ssl_key_password": "hush"}
+    with server_in(tmp_path, **secrets) as context:
         execute(context, STREAM)
         (answer,) = ksql(client_of(context), "SHOW PROPERTIES;")
         shown = {each["name"]: each["value"] for each in answer["properties"]}

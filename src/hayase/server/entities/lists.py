@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hayase.core.config_table import SETTINGS as SETTINGS_OF_STREAMS
 from hayase.core.logs import MASK, is_secret
 from hayase.server.connectors.statements import list_connectors, list_plugins
 from hayase.server.context import ServerContext
@@ -14,7 +15,7 @@ from hayase.server.entities.sources import listed_source, listed_sources, source
 from hayase.sql.ast.statements import ListStatement, SourceKind
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.declarations import Declaration
-from hayase.sql.settings import SETTINGS, SETTINGS_OF_STREAMS, STREAMS_PREFIX
+from hayase.sql.settings import SETTINGS, STREAMS_PREFIX
 
 Entity = dict[str, object]
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers me
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
-_START_MAX_S = 120.0
+_START_MAX_S = 10.0
+"""How long a server that stops waits for Spark to start: one that has started lets go of its leases."""
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
 _Work = Callable[[], None]
 T = TypeVar("T")
@@ -94,8 +95,9 @@ class SparkHost:
         self._problem: str | None = None
         self._of_runtime = Failures(now_ms, retry_initial_ms, retry_max_ms)
         self._replacing = False
-        self._started = threading.Event()
-        """The start of the runtime has come to its end, good or bad."""
+        self._starting: RuntimeProcess | None = None
+        self._start_over = threading.Event()
+        """No runtime is being started."""
 
     def start(self) -> None:
         """See `QueryHost.start`."""
@@ -242,27 +244,29 @@ class SparkHost:
             return
         self._closed.set()
         self._work.put(None)
-        if self._worker.is_alive():
-            self._started.wait(_START_MAX_S)  # Spark cannot be stopped while it starts
-        if self._runtime is not None:
-            self._runtime.close(timedelta(seconds=self._stop_timeout_s))
+        starting = self._starting
+        if starting is not None and not self._start_over.wait(_START_MAX_S):
+            starting.kill()  # it runs nothing yet
+        self._close_runtime()
         for thread in (self._worker, self._watcher):
             if thread.is_alive():
                 thread.join()
+        self._close_runtime()  # one that has taken its place meanwhile
+
+    def _close_runtime(self) -> None:
+        if self._runtime is not None:
+            self._runtime.close(timedelta(seconds=self._stop_timeout_s))
 
     def _run_work(self) -> None:
-        try:
-            import_planning()
-            from hayase.server.hosts.runtime_process import RuntimeProcess
-
-            self._runtime = RuntimeProcess(self._settings, self._nice)
-            self._runtime.start()
-        except Exception as error:
-            self._problem = f"the runtime cannot be started: {error}"
-            _LOG.error("%s", self._problem, exc_info=not isinstance(error, HayaseError))
-            return
-        finally:
-            self._started.set()
+        import_planning()
+        while self._runtime is None:
+            try:
+                self._runtime = self._new_runtime()
+            except Exception as error:
+                self._note_not_started(error)
+                if self._closed.wait(self._wait_s()):
+                    return
+        self._note_started()
         while (work := self._work.get()) is not None and not self._closed.is_set():
             try:
                 work()
@@ -371,27 +375,16 @@ class SparkHost:
 
     def _replace_runtime(self) -> None:
         """Start another runtime, with all queries; they go on where they were."""
-        from hayase.server.hosts.runtime_process import RuntimeProcess
-
         failed = self._live
         try:
             failed.close(timedelta(seconds=self._stop_timeout_s))
-            runtime = RuntimeProcess(self._settings, self._nice)
-            try:
-                runtime.start()
-            except BaseException:
-                runtime.close(timedelta())
-                raise
+            runtime = self._new_runtime()
         except Exception as error:
-            self._of_runtime.tried()
-            self._of_runtime.add(error)
-            self._problem = f"the runtime cannot be started: {error}"
-            _LOG.error("%s; the next try is in %d s", self._problem, self._wait_s())
+            self._note_not_started(error)
             return
         finally:
             self._replacing = False
-        self._of_runtime.tried()
-        self._problem = None
+        self._note_started()
         with self._lock:
             self._runtime = runtime
             self._handles.clear()
@@ -399,8 +392,39 @@ class SparkHost:
             for hosted in queries:
                 hosted.is_added = False
         for hosted in queries:
-            if not hosted.is_held:
+            if not hosted.is_held and not self._closed.is_set():
                 self._add(hosted)
+
+    def _new_runtime(self) -> RuntimeProcess:
+        """A runtime that has started; raises where it does not start, or where the host is closed meanwhile."""
+        from hayase.server.hosts.runtime_process import RuntimeProcess
+
+        self._start_over.clear()
+        runtime = self._starting = RuntimeProcess(self._settings, self._nice)
+        try:
+            if self._closed.is_set():
+                raise StreamsStoppedError("STREAMS_STOPPED", "the server stops")
+            runtime.start()
+            return runtime
+        except BaseException:
+            runtime.close(timedelta())
+            raise
+        finally:
+            self._starting = None
+            self._start_over.set()
+
+    def _note_started(self) -> None:
+        self._of_runtime.tried()
+        self._problem = None
+
+    def _note_not_started(self, error: Exception) -> None:
+        if self._closed.is_set():
+            return
+        self._of_runtime.tried()
+        self._of_runtime.add(error)
+        self._problem = f"the runtime cannot be started: {error}"
+        unexpected = not isinstance(error, HayaseError)
+        _LOG.error("%s; the next try is in %d s", self._problem, self._wait_s(), exc_info=unexpected)
 
     def _again(self, hosted: _Hosted, *, failed: bool) -> _Work:
         def restart() -> None:
