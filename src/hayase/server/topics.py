@@ -56,6 +56,8 @@ class LogTopics:
         try:
             self._log.create_topic(topic, partitions)
         except LogError as error:
+            if error.condition == "INVALID_PARTITIONS":
+                raise StatementError(error.condition, error.message) from error
             if error.condition != "TOPIC_EXISTS":
                 raise
 

@@ -1,4 +1,4 @@
-"""Topics that requests cannot write, or cannot read, whatever they set, and settings that nobody is shown."""
+"""Topics that requests cannot make, write or read, whatever they set, and settings that nobody is shown."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ def test_no_setting_of_a_request_has_a_query_write_a_read_only_topic(tmp_path: P
         assert setting.removeprefix("ksql.streams.") in error["message"]
         assert not context.engine.queries
         ksql(client, f"SET '{setting}'='failures'; {QUERY}")
+
+
+def test_a_topic_of_more_partitions_than_a_log_can_make_is_refused_at_once(tmp_path: Path) -> None:
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        error = refused(client, STREAM.replace("partitions=1", "partitions=2000000000"))
+        assert "1 to 10,000 partitions, not 2,000,000,000" in error["message"]
+        ksql(client, STREAM)
 
 
 @pytest.mark.parametrize(
