@@ -21,6 +21,7 @@ from hayase.storage.open import open_blobs
 
 _LOG = logging.getLogger("hayase.app")
 _SCHEMAS = "schemas"
+_FAILURE_TOPICS = ("errors.dead.letter.queue.topic.name", "processing.log.topic.name")
 _SHARED_SCHEMAS = "@schemas"
 """Beside the checkpoints of applications, none of which can have this name."""
 
@@ -52,6 +53,19 @@ def query_settings(given: Mapping[str, object], of_queries: Mapping[str, object]
     """
     settings = {key: value for key, value in streams_config(given).items() if is_of_topologies(key)}
     return {**settings, **{key: value for key, value in of_queries.items() if key not in OF_STREAMS}}
+
+
+def failure_topics(given: Mapping[str, object]) -> dict[str, str]:
+    """The topics to which a query writes records that fail, and why they do, by the settings that name them.
+
+    Args:
+        given: see `query_settings`.
+    """
+    of_query = streams_config(given)
+    named = {name: of_query[name] for name in _FAILURE_TOPICS if of_query.get(name)}
+    return {"ksql.logging.processing.topic.name": processing_log_topic(given)} | {
+        name: str(topic) for name, topic in named.items()
+    }
 
 
 def registry_of(url: str | None, config: StreamsConfig) -> SchemaRegistry:

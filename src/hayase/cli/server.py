@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,11 +21,14 @@ from hayase.cli.options import (
     read_settings,
 )
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, LeaseHeldError
 from hayase.core.logs import configure_logging
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.open import open_log_of_user
+
+if TYPE_CHECKING:
+    from hayase.server.settings import ServerSettings
 
 _SWITCH_S = 0.0005
 """How long a thread that computes keeps another one waiting: a request passes between threads several times, each time
@@ -90,23 +94,23 @@ def restore(
 
     Topics of streams and tables, and the state of queries, stay as they are.
     """
+    from hayase.server.commands.backup import whole_lines
     from hayase.server.commands.log import CommandLog
     from hayase.server.settings import ServerSettings
 
     settings = ServerSettings.of(_settings(config, config_file, log_dir, bootstrap_servers))
     try:
-        lines = backup.read_bytes().splitlines()
+        lines, cut = whole_lines(backup.read_bytes())
     except OSError as error:
         raise ConfigError("BACKUP_NOT_FOUND", f"{backup} cannot be read: {error}") from error
     if not yes:
         typer.confirm(f"Replace {settings.command_topic} by {len(lines)} records of {backup}?", abort=True)
-    log = open_log_of_user(log_config(StreamsConfig(settings.runtime)))
-    try:
+    with _stopped_server(settings), closing(open_log_of_user(log_config(StreamsConfig(settings.runtime)))) as log:
         commands = CommandLog(log, settings.command_topic, SystemClock().now_ms)
-        count = commands.replace(lines)
+        count = commands.replace(lines, str(backup))
         commands.close()
-    finally:
-        log.close()
+    if cut:
+        typer.echo(f"line {len(lines) + 1} of {backup} was cut, and is left out", err=True)
     typer.echo(f"{count} records restored to {settings.command_topic}")
 
 
@@ -130,6 +134,23 @@ def user(
     if role not in roles:
         raise ConfigError("INVALID_USER", f"{role!r} is no role; there are {', '.join(roles)}")
     typer.echo(user_line(name, roles[role], password))
+
+
+@contextmanager
+def _stopped_server(settings: ServerSettings) -> Iterator[None]:
+    """As long as no server of the same state folder runs; raises ConfigError `SERVER_RUNS`."""
+    from hayase.runtime.driver.lease import lease_for
+    from hayase.storage.posix_blobs import PosixBlobs
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(lease_for(PosixBlobs(settings.state_folder), "restore"))
+        except LeaseHeldError as error:
+            raise ConfigError(
+                "SERVER_RUNS",
+                f"the server of ksql.service.id {settings.service_id} runs: stop the server, then restore its commands",
+            ) from error
+        yield
 
 
 def _settings(

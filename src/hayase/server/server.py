@@ -94,7 +94,9 @@ def _opened(
     users: Users | None,
 ) -> ServerContext:
     now_ms = SystemClock().now_ms
-    topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics)
+    connect = _connect(settings, config)
+    secret = [connect.config_topic] if isinstance(connect, EmbeddedConnect) else []
+    topics = LogTopics(log, settings.hidden_topics, settings.readonly_topics, secret)
     python_calls = PythonCalls(settings.function_timeout_ms / 1000)
     row_calls = RowCalls(settings.function_timeout_ms / 1000)
     functions = (default_registry() if functions is None else functions).calling_by(python_calls, row_calls)
@@ -106,7 +108,6 @@ def _opened(
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
 
-    connect = _connect(settings, config)
     times = QueryTimes()
     commands = CommandExecutor(engine, command_log, topics, host, registry, settings_of_query)
     context = ServerContext(

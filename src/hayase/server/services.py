@@ -10,6 +10,7 @@ from hayase.server.children.pool import ChildPool
 from hayase.server.local_run.tails import LogTails
 from hayase.server.pull.stores import QueryStores
 from hayase.server.settings import ServerSettings
+from hayase.server.topics import LogTopics
 from hayase.sql.engine import SqlEngine
 
 
@@ -20,6 +21,7 @@ class QueryServices(Protocol):
         settings: of the server.
         engine: with the catalog, the persistent queries, the functions.
         registry: the schema registry, if there is one.
+        topics: those of the log.
         tails: of the log.
         adhoc_children: processes that compute ad-hoc SQL.
         stores: of persistent queries.
@@ -28,6 +30,7 @@ class QueryServices(Protocol):
     settings: ServerSettings
     engine: SqlEngine
     registry: SchemaRegistry | None
+    topics: LogTopics
     tails: LogTails
     adhoc_children: ChildPool
 

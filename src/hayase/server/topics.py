@@ -11,6 +11,8 @@ from hayase.log.protocol import Log
 from hayase.sql.errors import StatementError
 from hayase.sql.statements.topics import TopicAdmin
 
+_CONNECTOR_CONFIGS = re.compile(r"_hayase-sql-.+_connect-configs")
+
 
 class LogTopics:
     """Creates and deletes topics of a log.
@@ -19,10 +21,14 @@ class LogTopics:
         log: of the topics.
         hidden: patterns of topics that are not listed.
         readonly: patterns of topics that statements may not create or delete.
+        secret: topics with the configurations of connectors, beside those of servers like this one.
     """
 
-    def __init__(self, log: Log, hidden: Sequence[str] = (), readonly: Sequence[str] = ()) -> None:
+    def __init__(
+        self, log: Log, hidden: Sequence[str] = (), readonly: Sequence[str] = (), secret: Sequence[str] = ()
+    ) -> None:
         self._log = log
+        self._secret = [_CONNECTOR_CONFIGS, *(re.compile(re.escape(name)) for name in secret)]
         self._hidden = [re.compile(pattern) for pattern in hidden]
         self._readonly = [re.compile(pattern) for pattern in readonly]
 
@@ -50,6 +56,8 @@ class LogTopics:
         try:
             self._log.create_topic(topic, partitions)
         except LogError as error:
+            if error.condition == "INVALID_PARTITIONS":
+                raise StatementError(error.condition, error.message) from error
             if error.condition != "TOPIC_EXISTS":
                 raise
 
@@ -65,12 +73,27 @@ class LogTopics:
         info = self._log.describe([topic]).get(topic)
         return None if info is None else info.topic_id
 
-    def check_writable(self, topic: str) -> None:
-        """Refuse statements that would write a read-only topic; raises StatementError."""
+    def check_writable(self, topic: str, setting: str = "") -> None:
+        """Refuse statements that would write a read-only topic; raises StatementError.
+
+        Args:
+            topic: that would be written.
+            setting: that names it, where one does.
+        """
         if _matches(self._readonly, topic):
             raise StatementError(
                 "READ_ONLY_TOPIC",
-                f"Cannot write to topic {topic}: it is read-only, as ksql.readonly.topics says",
+                f"Cannot write to topic {topic}{f' ({setting})' if setting else ''}: it is read-only, as "
+                "ksql.readonly.topics says",
+            )
+
+    def check_readable(self, topic: str) -> None:
+        """Refuse statements that would show a topic in which passwords are; raises StatementError."""
+        if _matches(self._secret, topic):
+            raise StatementError(
+                "SECRET_TOPIC",
+                f"Topic {topic} cannot be read: it has the configurations of connectors, with their passwords. "
+                "SHOW CONNECTORS and DESCRIBE CONNECTOR say what there is",
             )
 
 

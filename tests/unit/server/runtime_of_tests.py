@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import HayaseError, TopologyError
 from hayase.server.hosts.runtime_child import serve_argument
+
+START_TAKES_S = "TEST_RUNTIME_START_TAKES_S"
 
 
 @dataclass
@@ -71,6 +74,7 @@ class QuietRuntime:
 
     def start(self) -> None:
         """See StreamsRuntime."""
+        time.sleep(float(os.environ.get(START_TAKES_S, "0")))
         self.state = State.RUNNING
 
     def add_topology(

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import pytest
 from tests.unit.server.command_servers import client_of, ksql, wait_until
-from tests.unit.server.runtime_of_tests import QuietRuntime
+from tests.unit.server.runtime_of_tests import START_TAKES_S, QuietRuntime
 
 from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
@@ -27,7 +27,8 @@ from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import StreamsStoppedError, TopologyError
 from hayase.dsl.builder import StreamsBuilder
 from hayase.runtime.wire.pickling import pickled
-from hayase.server.hosts import runtime_child, runtime_process
+from hayase.server.context import ServerContext
+from hayase.server.hosts import runtime_child, runtime_process, spark
 from hayase.server.hosts.protocol import QueryState
 from hayase.server.hosts.runtime_child import RuntimeServant
 from hayase.server.hosts.runtime_messages import Answer, Request, RuntimeReport, Start
@@ -38,6 +39,7 @@ from hayase.topology.topology import Topology
 
 pytestmark = pytest.mark.long
 
+FIRST_ENDS = "TEST_FIRST_RUNTIME_ENDS"
 ROOT = Path(__file__).parents[3]
 TIMEOUT = timedelta(seconds=5)
 NICE = 17
@@ -185,36 +187,77 @@ def test_the_process_ends_when_the_server_has_gone_whatever_it_does_and_not_by_a
     assert len(failed) == 1
 
 
-def test_a_runtime_whose_process_was_killed_is_replaced_and_has_all_queries_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[RuntimeProcess]:
+    """The runtimes of servers, whose processes do nothing; the first one ends at once if it is to."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
-    made: list[RuntimeProcess] = []
+    found: list[RuntimeProcess] = []
 
     def make(settings: Mapping[str, object], nice: int) -> RuntimeProcess:
-        made.append(RuntimeProcess(settings, nice, "tests.unit.server.runtime_of_tests"))
-        return made[-1]
+        ends = os.environ.get(FIRST_ENDS) and not found
+        found.append(RuntimeProcess(settings, nice, "no_such_module" if ends else "tests.unit.server.runtime_of_tests"))
+        return found[-1]
 
     monkeypatch.setattr(runtime_process, "RuntimeProcess", make)
+    return found
+
+
+@contextlib.contextmanager
+def server_with_queries(folder: Path) -> Iterator[ServerContext]:
+    """A server with two queries, whose runtime is replaced at once."""
     settings = {
         "hayase.server.in.process": "false",
-        "log.dir": str(tmp_path / "log"),
-        "state.dir": str(tmp_path / "state"),
+        "log.dir": str(folder / "log"),
+        "state.dir": str(folder / "state"),
         "ksql.query.retry.backoff.initial.ms": 1,
+        "hayase.server.queries.nice": 0,
     }
     context = open_server(ServerSettings.of(settings))
     try:
-        client = client_of(context)
         ksql(
-            client,
+            client_of(context),
             "CREATE STREAM a (k STRING KEY, v INT) WITH (kafka_topic='a', value_format='JSON', partitions=1);"
             "CREATE STREAM b AS SELECT * FROM a; CREATE STREAM c AS SELECT * FROM a;",
         )
-        wait_until(lambda: len(made) == 1 and len(made[0].topologies) == 2, 60)
-        os.kill(pid_of(made[0]), signal.SIGKILL)
-        wait_until(lambda: len(made) == 2 and len(made[1].topologies) == 2, 60)
-        states = {context.host.status(query).state for query in context.engine.queries}
-        assert states == {QueryState.RUNNING}
-        assert context.host.problem() is None
+        yield context
     finally:
         context.close()
+
+
+def check_second(made: list[RuntimeProcess], context: ServerContext) -> None:
+    """A second runtime has the queries."""
+    wait_until(lambda: len(made) == 2 and len(made[1].topologies) == 2, 60)
+    assert {context.host.status(query).state for query in context.engine.queries} == {QueryState.RUNNING}
+    assert context.host.problem() is None
+
+
+def test_a_runtime_whose_process_was_killed_is_replaced_and_has_all_queries_again(
+    tmp_path: Path, made: list[RuntimeProcess]
+) -> None:
+    with server_with_queries(tmp_path) as context:
+        wait_until(lambda: len(made) == 1 and len(made[0].topologies) == 2, 60)
+        os.kill(pid_of(made[0]), signal.SIGKILL)
+        check_second(made, context)
+
+
+def test_a_runtime_that_does_not_start_is_replaced(
+    tmp_path: Path, made: list[RuntimeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FIRST_ENDS, "yes")
+    with server_with_queries(tmp_path) as context:
+        check_second(made, context)
+
+
+@pytest.mark.parametrize("first_ends", [False, True])
+def test_a_server_that_stops_while_its_runtime_starts_does_not_wait_for_that(
+    tmp_path: Path, made: list[RuntimeProcess], monkeypatch: pytest.MonkeyPatch, first_ends: bool
+) -> None:
+    monkeypatch.setattr(spark, "_START_MAX_S", 1.0)
+    monkeypatch.setenv(START_TAKES_S, "600")
+    if first_ends:
+        monkeypatch.setenv(FIRST_ENDS, "yes")
+    with server_with_queries(tmp_path):
+        wait_until(lambda: len(made) == 1 + first_ends and made[-1]._connection is not None, 60)
+        began_s = time.monotonic()
+    assert time.monotonic() - began_s < 20
+    assert made[-1]._process is None

@@ -40,6 +40,72 @@ def test_a_backup_is_restored_by_the_command(tmp_path: Path, capsys: pytest.Capt
         assert list(context.engine.catalog.types) == ["A"]
 
 
+def restored(folder: Path, file: Path) -> int:
+    """The exit code of a restore."""
+    where = ["--log-dir", str(folder / "log"), "-c", f"state.dir={folder / 'state'}"]
+    return run_cli(["server", "restore", str(file), "--yes", *where])
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """A backup with two commands and their outcomes, of a server that has ended."""
+    with server_in(tmp_path, ksql_metastore_backup_location=tmp_path / "backup") as context:
+        execute(context, "CREATE TYPE a AS INT; CREATE TYPE b AS INT;")
+        return tmp_path / "backup" / f"{context.settings.command_topic}.jsonl"
+
+
+def types_of(folder: Path) -> list[str]:
+    with server_in(folder) as context:
+        assert context.status == "RUNNING"
+        return list(context.engine.catalog.types)
+
+
+def test_a_backup_is_not_restored_under_a_server_that_runs(
+    tmp_path: Path, backup: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, "CREATE TYPE c AS INT;")
+        assert restored(tmp_path, backup) == 1
+        assert "stop the server" in capsys.readouterr().err.lower()
+    assert types_of(tmp_path) == ["A", "B", "C"]
+
+
+def test_a_line_that_a_crash_has_cut_is_left_out_of_what_is_restored(
+    tmp_path: Path, backup: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup.write_bytes(backup.read_bytes()[:-20])
+    assert restored(tmp_path, backup) == 0
+    output = capsys.readouterr()
+    assert "3 records restored" in output.out
+    assert "cut" in output.err
+    assert types_of(tmp_path) == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "why"),
+    [(2, b"hello", "no command"), (3, b"", "no command"), (2, None, "record 2 where 1 should be")],
+)
+def test_a_damaged_backup_is_refused_with_its_line_and_changes_nothing(
+    tmp_path: Path, backup: Path, capsys: pytest.CaptureFixture[str], number: int, line: bytes | None, why: str
+) -> None:
+    lines = backup.read_bytes().splitlines()
+    lines[number - 1 : number] = [] if line is None else [line]
+    backup.write_bytes(b"".join(each + b"\n" for each in lines))
+    assert restored(tmp_path, backup) == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"line {number} of {backup}" in error.replace("- ", "-")
+    assert why in error
+    assert "command topic cannot be used" not in error
+    assert types_of(tmp_path) == ["A", "B"]
+
+
+def test_an_empty_backup_replaces_nothing(tmp_path: Path, backup: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backup.write_bytes(b"")
+    assert restored(tmp_path, backup) == 1
+    assert "no records" in capsys.readouterr().err
+    assert types_of(tmp_path) == ["A", "B"]
+
+
 def test_a_backup_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["server", "restore", "/nowhere/backup", "--yes"]) == 1
     assert "cannot be read" in capsys.readouterr().err

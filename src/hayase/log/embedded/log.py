@@ -37,6 +37,10 @@ class PartitionStorage:
     remote_parts: tuple[RemotePart, ...]
 
 
+PARTITIONS_MAX = 10_000
+"""Of a topic: so many Kafka makes in one request."""
+
+
 class EmbeddedLog:
     """A `Log` in a folder of the local disk, for the quick start, tests and jobs of one machine.
 
@@ -95,13 +99,15 @@ class EmbeddedLog:
         """As `Log.create_topic`; there are no replicas.
 
         Raises:
-            LogError: `TOPIC_EXISTS`; `INVALID_PARTITIONS`: fewer than 1.
+            LogError: `TOPIC_EXISTS`; `INVALID_PARTITIONS`: fewer than 1, or more than PARTITIONS_MAX.
             TopologyError: `INVALID_NAME`: not a name that Kafka allows.
             ConfigError: a setting is unknown or has a value that is not allowed; the message lists what is.
         """
         check_name(name)
-        if partitions < 1:
-            raise LogError("INVALID_PARTITIONS", f"a topic has at least 1 partition, not {partitions}", topic=name)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise LogError(
+                "INVALID_PARTITIONS", f"a topic has 1 to {PARTITIONS_MAX:,} partitions, not {partitions:,}", topic=name
+            )
         info = TopicInfo(name, self._new_id().hex, partitions, check_topic_config(config or {}))
 
         def create(tables: Tables) -> None:

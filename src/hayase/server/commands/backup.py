@@ -13,6 +13,12 @@ from hayase.core.private_files import make_folder, open_file
 _LOG = logging.getLogger("hayase.server")
 
 
+def whole_lines(data: bytes) -> tuple[list[bytes], bytes]:
+    """The records of a copy, and the part of one behind them that a crash may have left."""
+    *lines, cut = data.split(b"\n")
+    return lines, cut
+
+
 class CommandBackup:
     """A file with a line for each record of the command topic; its folder and file are closed to other users.
 
@@ -41,8 +47,8 @@ class CommandBackup:
             make_folder(self._file.parent)
             with os.fdopen(open_file(self._file, os.O_RDWR), "rb") as file:
                 data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]  # a crash may have cut the last line
-            there = whole.splitlines()
+            there, cut = whole_lines(data)
+            whole = data[: len(data) - len(cut)]
             if there != list(lines[: len(there)]):
                 self._file.rename(self._file.with_suffix(f".{self._now_ms()}.jsonl"))
                 whole, there = b"", []

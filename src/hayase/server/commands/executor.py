@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+from hayase.app.sql_settings import failure_topics
 from hayase.core.errors import HayaseError, LogError
 from hayase.core.failpoints import reach
 from hayase.serde.registry import SchemaRegistry
@@ -22,7 +23,7 @@ from hayase.server.hosts.protocol import QueryHost
 from hayase.server.topics import LogTopics, NotedTopics
 from hayase.sql.analysis.plan_text import plan_text
 from hayase.sql.ast.statement_text import statement_text
-from hayase.sql.ast.statements import QueryAction, QueryControl
+from hayase.sql.ast.statements import CreateSource, QueryAction, QueryControl
 from hayase.sql.catalog.inferred import InferredColumns
 from hayase.sql.engine import PersistentQuery, PreparedStatement, SqlEngine
 from hayase.sql.formats.inference import subjects_of
@@ -145,7 +146,7 @@ class CommandExecutor:
             self.check_ready()
             noted = NotedTopics(self._topics)
             prepared = self._prepared(parsed, overrides, noted)
-            self._check_topics(prepared)
+            self._check_topics(prepared, overrides)
             command = self._command(prepared, noted, overrides)
             self._append(command)
             reach("after_command", epoch=command.sequence)
@@ -193,12 +194,17 @@ class CommandExecutor:
             return list(self.engine.queries)
         return [self.engine.query(statement.query_id).id]
 
-    def _check_topics(self, prepared: PreparedStatement) -> None:
-        execution = prepared.execution
+    def _check_topics(self, prepared: PreparedStatement, overrides: Mapping[str, object]) -> None:
+        execution, statement = prepared.execution, prepared.parsed.statement
+        if isinstance(statement, CreateSource):
+            self._topics.check_readable(execution.catalog.sources[statement.name].topic)
         written = [name for name, _, _ in execution.to_create] + execution.to_delete
         written += [query.sink_topic for query in prepared.result.started if query.sink_topic is not None]
         for topic in written:
             self._topics.check_writable(topic)
+        if prepared.result.started:
+            for setting, topic in failure_topics(effective(self.engine.settings, overrides)).items():
+                self._topics.check_writable(topic, setting)
 
     def _command(self, prepared: PreparedStatement, noted: NotedTopics, overrides: Mapping[str, object]) -> Command:
         parsed, execution = prepared.parsed, prepared.execution
@@ -245,6 +251,9 @@ class CommandExecutor:
         for topic, partitions, replicas in execution.to_create:
             self._topics.create(topic, partitions, replicas)
         reach("after_command_topics", epoch=command.sequence)
+        for query in prepared.result.started:
+            if query.id not in self.engine.queries:
+                self._host.forget(query.id)
         for query_id in prepared.result.stopped:
             try:
                 self._host.stop(query_id)

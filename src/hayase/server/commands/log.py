@@ -77,13 +77,16 @@ class CommandLog:
             LogError: `FENCED`: another server has written to the topic; others as the log raises them.
         """
         assert record.number == self._next_number, "records are numbered one after the other"
-        data = encoded(record)
-        marker = Marker(_CHECKPOINT, record.number, hashlib.sha256(data).hexdigest())
-        batch = OutputBatch(self.topic, [_key(record)], [data], [self._now_ms()])
+        self._publish(record)
+        if self._backup is not None:
+            self._backup.append(encoded(record))
+
+    def _publish(self, record: Record) -> None:
+        marker = Marker(_CHECKPOINT, record.number, hashlib.sha256(encoded(record)).hexdigest())
         if self._writer is None:
             self._writer = self._log.writer()
         try:
-            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [batch], plan_position=0)
+            self._writer.publish_epoch(self.topic, _BUNDLE, marker, [self._batch([record])], plan_position=0)
         except (CheckpointError, LogError) as error:
             if is_superseded(error):
                 raise LogError(
@@ -93,30 +96,34 @@ class CommandLog:
                 ) from error
             raise
         self._next_number += 1
-        if self._backup is not None:
-            self._backup.append(data)
 
-    def replace(self, lines: Sequence[bytes]) -> int:
+    def _batch(self, records: Sequence[Record]) -> OutputBatch:
+        now_ms = self._now_ms()
+        return OutputBatch(self.topic, [*map(_key, records)], [*map(encoded, records)], [now_ms] * len(records))
+
+    def replace(self, lines: Sequence[bytes], where: str = "the backup") -> int:
         """Make the records of a backup those of the topic; how many there are.
 
+        A replacement that is interrupted leaves a topic that counts as damaged, until it is done again.
+
+        Args:
+            lines: a record each.
+            where: they are from, for errors.
+
         Raises:
-            LogError: `COMMANDS_DAMAGED`: they are no records of a command topic; nothing has changed.
+            LogError: `BACKUP_DAMAGED`: they are no records of a command topic; nothing has changed.
         """
-        records = [decoded(line) for line in lines]
-        for place, record in enumerate(records):
-            if record.number != place:
-                raise damaged(f"the backup has record {record.number} where {place} should be")
+        records = _records_of(lines, where)
         self.close()  # a writer remembers the marker that it wrote last
         if self._log.describe([self.topic]):
             self._log.delete_topic(self.topic)
-        self._log.delete_markers(self.topic)
-        self._log.prepare_markers(self.topic)
         self._log.create_topic(self.topic, 1, _CONFIG)
-        self._next_number = 0
-        backup, self._backup = self._backup, None
-        for record in records:
-            self.append(record)
-        self._backup = backup
+        self._writer = self._log.writer()
+        self._writer.append([self._batch(records[:-1])])
+        self._log.delete_markers(self.topic)  # behind the records, so that a topic without all of them has another one
+        self._log.prepare_markers(self.topic)
+        self._next_number = len(records) - 1
+        self._publish(records[-1])
         return len(records)
 
     def close(self) -> None:
@@ -134,6 +141,30 @@ class CommandLog:
             return [decoded(value) for batch in reader.fetch(partition, start, end) for value in batch.values]
         finally:
             reader.close()
+
+
+def _records_of(lines: Sequence[bytes], where: str) -> list[Record]:
+    """The records of a backup; raises LogError `BACKUP_DAMAGED`."""
+    records: list[Record] = []
+    for place, line in enumerate(lines):
+        try:
+            record = decoded(line)
+        except LogError as error:
+            raise _bad_backup(
+                f"line {place + 1} of {where} is no command: {error.__cause__ or error.message}"
+            ) from error
+        if record.number != place:
+            raise _bad_backup(f"line {place + 1} of {where} has record {record.number} where {place} should be")
+        records.append(record)
+    if not records:
+        raise _bad_backup(f"there are no records in {where}")
+    return records
+
+
+def _bad_backup(why: str) -> LogError:
+    return LogError(
+        "BACKUP_DAMAGED", f"{why}. Nothing was changed: restore another copy, such as one that a start has put aside"
+    )
 
 
 def _key(record: Record) -> bytes:

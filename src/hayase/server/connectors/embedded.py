@@ -51,13 +51,18 @@ class EmbeddedConnect:
         self._closed = False
         self._starter: threading.Thread | None = None
 
+    @property
+    def config_topic(self) -> str:
+        """The topic with the configurations of the connectors."""
+        return self.props["config.storage.topic"]
+
     def resume(self, log: Log) -> None:
         """Begin to run, in a thread, the connectors that an earlier process had; returns at once.
 
         Args:
             log: in which to look whether there are any.
         """
-        if self.props["config.storage.topic"] in log.topics():
+        if self.config_topic in log.topics():
             self._starter = threading.Thread(target=self._start_now, name="hayase-connectors", daemon=True)
             self._starter.start()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hayase.core.config_table import SETTINGS as SETTINGS_OF_STREAMS
+from hayase.core.logs import MASK, is_secret
 from hayase.server.connectors.statements import list_connectors, list_plugins
 from hayase.server.context import ServerContext
 from hayase.server.entities.queries import queries, query_description
@@ -13,7 +15,7 @@ from hayase.server.entities.sources import listed_source, listed_sources, source
 from hayase.sql.ast.statements import ListStatement, SourceKind
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.declarations import Declaration
-from hayase.sql.settings import SETTINGS
+from hayase.sql.settings import SETTINGS, STREAMS_PREFIX
 
 Entity = dict[str, object]
 
@@ -144,7 +146,7 @@ def _properties(listing: Listing) -> Entity:
             {
                 "name": name,
                 "scope": "KSQL",
-                "value": None if value is None else str(value),
+                "value": None if value is None else MASK if _is_hidden(name) else str(value),
                 "editable": name not in SETTINGS or SETTINGS[name].is_editable,
                 "level": "QUERY" if name in listing.overrides else "SERVER",
             }
@@ -156,6 +158,12 @@ def _properties(listing: Listing) -> Entity:
         "overwrittenProperties": sorted(listing.overrides),
         "defaultProperties": defaults,
     }
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a value is a secret: of a setting of clients, for none of SQL or of queries is one."""
+    plain = name.removeprefix(STREAMS_PREFIX)
+    return is_secret(name) and name not in SETTINGS and plain not in SETTINGS_OF_STREAMS
 
 
 def _types(listing: Listing) -> Entity:

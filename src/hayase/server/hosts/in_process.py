@@ -107,6 +107,10 @@ class InProcessHost:
             hosted = self._queries.pop(query_id, None)
         if hosted is not None:
             self._end(hosted)
+        self.forget(query_id)
+
+    def forget(self, query_id: str) -> None:
+        """See `QueryHost.forget`."""
         for group in self._groups(query_id):
             self._log.delete_markers(group)
 

@@ -93,6 +93,14 @@ class QueryHost(Protocol):
         """
         ...
 
+    def forget(self, query_id: str) -> None:
+        """Remove what an earlier query of an id has left that none has now: commands that were restored give ids again.
+
+        Raises:
+            HayaseError: it cannot be removed; a query of that id would go on with the state of another one.
+        """
+        ...
+
     def pause(self, query_id: str) -> None:
         """Process nothing more until `resume`."""
         ...

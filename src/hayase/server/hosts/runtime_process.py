@@ -99,6 +99,8 @@ class RuntimeProcess:
             self._process = starts.submit(self._spawned, command, theirs.fileno()).result()
         self._connection = Connection(ours.detach())
         self._listener.start()
+        if self._closing:
+            self._process.kill()
         self._ask(Start(self._settings))
         self.state = State.RUNNING
 
@@ -158,6 +160,13 @@ class RuntimeProcess:
         self._listener.join()
         self._connection.close()
         self._process = None
+
+    def kill(self) -> None:
+        """End the process at once, or as soon as there is one; `close` is still to be called."""
+        self._closing = True
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def _keep(self, name: str, topology: RemoteTopology) -> None:
         with self._lock:

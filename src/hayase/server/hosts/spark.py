@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hayase.app.runtime_settings import check_runtime_settings, topology_config
 from hayase.app.states import State
-from hayase.core.errors import HayaseError, StateError
+from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
 from hayase.log.protocol import Log
 from hayase.server.hosts.failures import Failures
 from hayase.server.hosts.protocol import QueryFailure, QueryState, QueryStatus
@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # what runs on Spark is slow to import; the server answers me
 
 _LOG = logging.getLogger("hayase.server.hosts")
 _WATCH_S = 0.5
-_START_MAX_S = 120.0
+_START_MAX_S = 10.0
+"""How long a server that stops waits for Spark to start: one that has started lets go of its leases."""
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
 _Work = Callable[[], None]
 T = TypeVar("T")
@@ -94,8 +95,9 @@ class SparkHost:
         self._problem: str | None = None
         self._of_runtime = Failures(now_ms, retry_initial_ms, retry_max_ms)
         self._replacing = False
-        self._started = threading.Event()
-        """The start of the runtime has come to its end, good or bad."""
+        self._starting: RuntimeProcess | None = None
+        self._start_over = threading.Event()
+        """No runtime is being started."""
 
     def start(self) -> None:
         """See `QueryHost.start`."""
@@ -147,6 +149,12 @@ class SparkHost:
             raise StateError("QUERY_DOES_NOT_END", f"query {query_id} has not ended in {self._stop_timeout_s:.0f} s")
         if errors:
             raise errors[0]
+
+    def forget(self, query_id: str) -> None:
+        """See `QueryHost.forget`. Spark is not needed for that."""
+        from hayase.app.reset import reset_application
+
+        reset_application(topology_config(self._settings, _name_of(query_id), {}, None), self._log)
 
     def pause(self, query_id: str) -> None:
         """See `QueryHost.pause`."""
@@ -236,27 +244,29 @@ class SparkHost:
             return
         self._closed.set()
         self._work.put(None)
-        if self._worker.is_alive():
-            self._started.wait(_START_MAX_S)  # Spark cannot be stopped while it starts
-        if self._runtime is not None:
-            self._runtime.close(timedelta(seconds=self._stop_timeout_s))
+        starting = self._starting
+        if starting is not None and not self._start_over.wait(_START_MAX_S):
+            starting.kill()  # it runs nothing yet
+        self._close_runtime()
         for thread in (self._worker, self._watcher):
             if thread.is_alive():
                 thread.join()
+        self._close_runtime()  # one that has taken its place meanwhile
+
+    def _close_runtime(self) -> None:
+        if self._runtime is not None:
+            self._runtime.close(timedelta(seconds=self._stop_timeout_s))
 
     def _run_work(self) -> None:
-        try:
-            import_planning()
-            from hayase.server.hosts.runtime_process import RuntimeProcess
-
-            self._runtime = RuntimeProcess(self._settings, self._nice)
-            self._runtime.start()
-        except Exception as error:
-            self._problem = f"the runtime cannot be started: {error}"
-            _LOG.error("%s", self._problem, exc_info=not isinstance(error, HayaseError))
-            return
-        finally:
-            self._started.set()
+        import_planning()
+        while self._runtime is None:
+            try:
+                self._runtime = self._new_runtime()
+            except Exception as error:
+                self._note_not_started(error)
+                if self._closed.wait(self._wait_s()):
+                    return
+        self._note_started()
         while (work := self._work.get()) is not None and not self._closed.is_set():
             try:
                 work()
@@ -299,12 +309,13 @@ class SparkHost:
 
     def _remove(self, query_id: str) -> None:
         name = _name_of(query_id)
-        if name in self._live.topologies:
-            self._live.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
-        else:
-            from hayase.app.reset import reset_application
-
-            reset_application(topology_config(self._settings, name, {}, None), self._log)
+        if self._is_up() and name in self._live.topologies:
+            try:
+                self._live.remove_topology(name, delete_state=True, timeout=timedelta(seconds=self._stop_timeout_s))
+                return
+            except StreamsStoppedError as error:  # its process has ended, and so has the query
+                _LOG.warning("query %s is removed without the runtime: %s", query_id, error)
+        self.forget(query_id)
 
     def _set_paused(self, hosted: _Hosted) -> None:
         name = _name_of(hosted.query.id)
@@ -363,27 +374,16 @@ class SparkHost:
 
     def _replace_runtime(self) -> None:
         """Start another runtime, with all queries; they go on where they were."""
-        from hayase.server.hosts.runtime_process import RuntimeProcess
-
         failed = self._live
         try:
             failed.close(timedelta(seconds=self._stop_timeout_s))
-            runtime = RuntimeProcess(self._settings, self._nice)
-            try:
-                runtime.start()
-            except BaseException:
-                runtime.close(timedelta())
-                raise
+            runtime = self._new_runtime()
         except Exception as error:
-            self._of_runtime.tried()
-            self._of_runtime.add(error)
-            self._problem = f"the runtime cannot be started: {error}"
-            _LOG.error("%s; the next try is in %d s", self._problem, self._wait_s())
+            self._note_not_started(error)
             return
         finally:
             self._replacing = False
-        self._of_runtime.tried()
-        self._problem = None
+        self._note_started()
         with self._lock:
             self._runtime = runtime
             self._handles.clear()
@@ -391,8 +391,39 @@ class SparkHost:
             for hosted in queries:
                 hosted.is_added = False
         for hosted in queries:
-            if not hosted.is_held:
+            if not hosted.is_held and not self._closed.is_set():
                 self._add(hosted)
+
+    def _new_runtime(self) -> RuntimeProcess:
+        """A runtime that has started; raises where it does not start, or where the host is closed meanwhile."""
+        from hayase.server.hosts.runtime_process import RuntimeProcess
+
+        self._start_over.clear()
+        runtime = self._starting = RuntimeProcess(self._settings, self._nice)
+        try:
+            if self._closed.is_set():
+                raise StreamsStoppedError("STREAMS_STOPPED", "the server stops")
+            runtime.start()
+            return runtime
+        except BaseException:
+            runtime.close(timedelta())
+            raise
+        finally:
+            self._starting = None
+            self._start_over.set()
+
+    def _note_started(self) -> None:
+        self._of_runtime.tried()
+        self._problem = None
+
+    def _note_not_started(self, error: Exception) -> None:
+        if self._closed.is_set():
+            return
+        self._of_runtime.tried()
+        self._of_runtime.add(error)
+        self._problem = f"the runtime cannot be started: {error}"
+        unexpected = not isinstance(error, HayaseError)
+        _LOG.error("%s; the next try is in %d s", self._problem, self._wait_s(), exc_info=unexpected)
 
     def _again(self, hosted: _Hosted, *, failed: bool) -> _Work:
         def restart() -> None:

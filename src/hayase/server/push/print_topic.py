@@ -36,8 +36,10 @@ async def start_print(statement: PrintTopic, services: QueryServices, running: P
     """The lines of a PRINT statement, which counts as a push query.
 
     Raises:
-        StatementError: there is no such topic, a number of the statement is not allowed, or too many queries run.
+        StatementError: there is no such topic, it cannot be read, a number of the statement is not allowed, or too
+            many queries run.
     """
+    services.topics.check_readable(statement.topic)
     if statement.topic not in services.tails.log.describe([statement.topic]):
         raise StatementError(
             "UNKNOWN_TOPIC",
