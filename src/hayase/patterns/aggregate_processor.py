@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_msgpack
-from hayase.core.errors import HayaseError, LogError, SerializationError
+from hayase.core.errors import LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -25,9 +25,11 @@ from hayase.patterns.command_reading import (
     read_envelope,
     reply_headers,
 )
+from hayase.patterns.dead_letters import fitting
 from hayase.patterns.decider import Rejected
 from hayase.patterns.outgoing import Answered, Outgoing
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
+from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.state_rows import AggregateState, time_key
@@ -277,7 +279,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         answer = self._aggregate.failure_handler(failed, error)
         if answer is HandlerAnswer.FAIL:
             raise error
-        reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+        reason = reason_of(error)
         _LOG.warning(
             "command %s (%s) failed on %s %s at version %d: %s",
             envelope.command_id, envelope.type, name, before.id, before.version, reason, exc_info=error,
@@ -306,7 +308,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_type=envelope.type,
                 version=version,
                 events=len(events),
-                reason=reason,
+                reason=shortened(reason),
                 code=code,
                 request_digest=envelope.request_digest,
             )
@@ -332,9 +334,10 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         errors = {"exception": code, "message": reason}
         if place is not None:
             errors |= {"topic": place.topic, "partition": str(place.partition), "offset": str(place.offset)}
-        headers = (*record.headers, *((f"__streams.errors.{key}", text.encode()) for key, text in errors.items()))
+        key, value, headers = fitting(record)
+        headers = (*headers, *((f"__streams.errors.{name}", text.encode()) for name, text in errors.items()))
         now_ms = self.context.current_system_time_ms()
-        dead = Record(record.key or b"", Outgoing(record.value or b""), now_ms, headers)
+        dead = Record(key, Outgoing(value), now_ms, headers)
         self.context.forward(dead, f"{self._aggregate.name}-dead-letters-sink")
 
     def _send_due(self, now_ms: int) -> None:

@@ -14,6 +14,7 @@ from hayase.patterns.read_models.registry import VersionInfo, table_of
 from hayase.patterns.read_models.rows import Projection, RowShape, invalid
 from hayase.patterns.read_models.sources import EventSource, Source, TableSource
 from hayase.patterns.read_models.targets import Session, Target, check_name
+from hayase.patterns.reasons import reason_of
 from hayase.patterns.replies import EventPosition
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
@@ -91,10 +92,9 @@ class ReadModel:
         try:
             return self.projected(given)
         except Exception as error:  # the projection is the user's
-            reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
             raise ProcessingError(
                 "PROJECTION_FAILED",
-                f"the read model {self.name!r} cannot take {getattr(given, 'type', 'a change')}: {reason}",
+                f"the read model {self.name!r} cannot take {getattr(given, 'type', 'a change')}: {reason_of(error)}",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
