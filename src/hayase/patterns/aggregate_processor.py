@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.state_rows import AggregateState, time_key
+from hayase.patterns.subject_keys import SubjectErasedError
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
@@ -129,8 +131,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         """See `Processor.init`."""
         super().init(context)
         name = self._aggregate.name
-        if self._aggregate.keys is not None:
-            self._aggregate.keys.bind(context.app_configs())
+        for keys in self._aggregate.keys_of_commands:
+            keys.bind(context.app_configs())
         self._states = context.get_state_store(self._aggregate.state_store)
         self._id_rows = context.get_state_store(f"{name}-command-ids")
         times = context.get_state_store(f"{name}-command-times")
@@ -146,6 +148,16 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
 
     def process(self, record: Record[bytes | None, bytes | None]) -> None:
         """Handle one command."""
+        keys = self._aggregate.keys
+        if keys is None:
+            self._process(record)
+            return
+        while True:
+            with keys.reading(), contextlib.suppress(SubjectErasedError):  # nothing is written yet: read it as erased
+                self._process(record)
+                return
+
+    def _process(self, record: Record[bytes | None, bytes | None]) -> None:
         now_ms = self.context.current_system_time_ms()
         self._compare_evolve()
         self._ids.forget_expired(now_ms)
@@ -177,7 +189,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         try:
             undone_before = bool(envelope.undoes) and self._undone.was_undone(envelope)
             outcome = _Outcome(before) if undone_before else self._decide(envelope, command, before, now_ms)
-        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+        except (LogError, SubjectErasedError):  # the keys of personal fields cannot be read now: it is tried again
             raise
         except Exception as error:  # decide, evolve and reactions are the user's
             self._failed(record, envelope, command, before, error)

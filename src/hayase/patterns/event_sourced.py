@@ -20,6 +20,7 @@ from hayase.patterns.outgoing import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import CommandTarget, Reacting, Reactions
 from hayase.patterns.recorded_events import RecordedEvent, Upcaster, upcast
 from hayase.patterns.relations import check_relations
+from hayase.patterns.sent_commands import sent_commands
 from hayase.patterns.state_rows import AggregateState, StateSerde
 from hayase.patterns.type_names import TypeNames, hints_of, type_sequence
 from hayase.processor.handlers import HandlerAnswer
@@ -145,6 +146,13 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
     def topics(self) -> tuple[str, ...]:
         """All topics of the aggregate."""
         return self.commands_topic, self.events_topic, self.replies_topic, self.dead_letters_topic
+
+    @property
+    def keys_of_commands(self) -> tuple[SubjectKeys, ...]:
+        """By which personal fields are encrypted: its own, and those of addressees that its reactions name."""
+        targets = [target for each in self.reactions for target, _ in sent_commands(each.function).commands]
+        every = [self.keys, *(target.keys for target in targets)]
+        return tuple({id(keys): keys for keys in every if keys is not None}.values())
 
     def on(
         self, event: type[E_contra]

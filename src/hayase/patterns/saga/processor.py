@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import HayaseError
+from hayase.core.errors import LogError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -24,6 +24,7 @@ from hayase.patterns.command_reading import (
     reply_headers,
 )
 from hayase.patterns.outgoing import Outgoing
+from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
 from hayase.patterns.saga.definition import SagaState, check_versions
@@ -84,6 +85,8 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         """See `Processor.init`."""
         super().init(context)
         name = self._saga.name
+        for keys in self._saga.keys_of_targets:
+            keys.bind(context.app_configs())
         self._rows = context.get_state_store(self._saga.state_store)
         self._timers = context.get_state_store(f"{name}-timers")
         self._open = context.get_state_store(self._saga.open_store)
@@ -137,7 +140,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
 
         def ordered(machine: SagaMachine) -> None:
             if envelope.type == "CancelSaga":
-                refused.append(machine.cancel(command.reason))
+                refused.append(machine.cancel(shortened(command.reason)))
             else:
                 refused.append(None if machine.retry() else "it waits for nothing")
 
@@ -197,8 +200,10 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             name = next(iter(self._saga.data.types))
             state = SagaState(row.id, self._saga.data.decode(name, bytes(row.data)))
             made = step.command(state, undo=command.undo)
+        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+            raise
         except Exception as error:  # actions and undos are the user's
-            reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+            reason = reason_of(error)
             _LOG.warning("saga %s %s: %s cannot be made: %s", self._saga.name, row.id, command.text(), reason)
             self._counted["cannot-send"].record()
             machine.could_not_send(command, reason)
