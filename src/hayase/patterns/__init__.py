@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hayase.patterns.event_sourced import EventSourced as EventSourced
     from hayase.patterns.event_sourced import FailedCommand as FailedCommand
     from hayase.patterns.history import EventHistory as EventHistory
+    from hayase.patterns.inbox_records import create_inbox as create_inbox
     from hayase.patterns.inbox_records import inbox as inbox
     from hayase.patterns.personal_data import Personal as Personal
     from hayase.patterns.reactions import AggregateCommand as AggregateCommand
@@ -87,6 +88,7 @@ _MODULE_OF = {
     "SagaState": "saga.definition",
     "Step": "saga.definition",
     "UnknownEvent": "recorded_events",
+    "create_inbox": "inbox_records",
     "deadline": "reactions",
     "inbox": "inbox_records",
     "outbox": "",

@@ -168,7 +168,8 @@ def _hints(value_type: type) -> dict[str, Any]:
                     value_type, name, f"its type cannot be found ({error}); define it in a module"
                 ) from error
         return {}
-    computed = value_type.model_computed_fields if is_model(value_type) else {}
+    model: Any = value_type
+    computed = model.model_computed_fields if is_model(value_type) else {}
     return {**hints, **{name: field.return_type for name, field in computed.items()}}
 
 
