@@ -28,6 +28,7 @@ from hayase.core.errors import HayaseError, LogError, TopologyError
 from hayase.patterns import CancelSaga, CommandTarget, Personal, RetrySaga, Saga, SagaState, Step, SubjectKeys
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.replies import Reply, encode_reply
+from hayase.patterns.saga.definition import definition_of
 from hayase.testing import TopologyTestDriver
 from hayase.topology.nodes import SourceNode
 
@@ -367,3 +368,27 @@ def test_keys_that_cannot_be_read_now_do_not_end_a_saga(monkeypatch: pytest.Monk
     saga = letters(SubjectKeys("letters-keys"))
     with TopologyTestDriver(topology_of_saga(saga)) as driver, pytest.raises(HayaseError, match="the log is away"):
         start(driver, saga)
+
+
+def changed_steps(saga: Saga[Checkout]) -> None:
+    """As if a later program had other steps under the same version."""
+    saga.definitions[1] = definition_of("checkout", 1, [RESERVE, PAY, replace(SHIP, name="deliver")])
+
+
+def test_a_program_with_other_steps_of_one_version_is_refused_where_a_saga_is_open() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        changed_steps(shop.saga)
+        with pytest.raises(HayaseError, match=r"began with the steps reserve, pay, ship; .*earlier=\{1: \[…\]\}"):
+            shop.reply("payments", PAY_1, "accepted")
+
+
+def test_what_comes_late_for_a_saga_that_ended_with_other_steps_is_left_out() -> None:
+    with driven() as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "accepted")
+        shop.reply("shipping", SHIP_1, "accepted")
+        changed_steps(shop.saga)
+        shop.reply("payments", PAY_1, "accepted")
+        shop.send("17", CancelSaga(), "b")
+        assert shop.row().status == "completed" and shop.statuses() == ["accepted", "rejected"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import LogError
+from hayase.core.errors import LogError, TopologyError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -145,7 +145,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
                 refused.append(None if machine.retry() else "it waits for nothing")
 
         self._change(row, envelope.command_id, ordered)
-        reason = refused[0]
+        reason = refused[0] if refused else "the saga has ended, and had other steps than the program has now"
         self._reply(envelope, "accepted" if reason is None else "rejected", reason or "")
 
     def _start(self, envelope: Envelope, data: Any, row: SagaRow | None) -> None:
@@ -177,6 +177,9 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
     def _change(self, row: SagaRow, cause: str, change: Callable[[SagaMachine], object]) -> None:
         """Apply something to a saga, send what comes of it, and keep row and timers."""
         now_ms = self.context.current_system_time_ms()
+        if not self._has_steps_of(row):
+            self._counted["unknown-answer"].record()
+            return
         was_open, due = row.status in OPEN, {name: step.due_ms for name, step in row.steps.items()}
         machine = SagaMachine(self._saga.name, self._saga.definitions[row.version], row, now_ms)
         change(machine)
@@ -193,6 +196,24 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             self._count_open(row.version, 1 if is_open else -1)
         if not is_open:
             self._timers.put(time_key(now_ms + self._saga.kept_ms, f"{row.id}\0"), b"")
+
+    def _has_steps_of(self, row: SagaRow) -> bool:
+        """Whether the definition still has the steps with which a saga began.
+
+        Raises:
+            TopologyError: `SAGA_STEPS_CHANGED`: it has not, and the saga is open.
+        """
+        steps = self._saga.definitions[row.version].steps
+        if row.steps.keys() == steps.keys():
+            return True
+        if row.status in OPEN:
+            raise TopologyError(
+                "SAGA_STEPS_CHANGED",
+                f"{self._saga.name} {row.id!r} is open, and began with the steps {', '.join(row.steps)}; version "
+                f"{row.version} of the program has {', '.join(steps)}. Raise `version`, and give the former steps as "
+                f"earlier={{{row.version}: […]}}",
+            )
+        return False
 
     def _send(self, row: SagaRow, machine: SagaMachine, command: CommandId, cause: str, now_ms: int) -> None:
         step = self._saga.definitions[row.version].steps[command.step]
@@ -244,7 +265,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
                 continue
             if not step:
                 self._forget(row, now_ms)
-            elif row.steps[step].due_ms == due_ms:
+            elif step in row.steps and row.steps[step].due_ms == due_ms:
                 self._counted["timer"].record()
                 row.steps[step].due_ms = 0
                 self._change(row, f"{self._saga.name}:{saga_id}:{step}:timer", _firing(step))
