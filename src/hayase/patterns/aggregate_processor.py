@@ -207,10 +207,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
             data = aggregate.event_types.seal(name, event, before.id)
-            if len(data) > aggregate.limits.max_bytes:
-                raise SerializationError(
-                    "TOO_LARGE", f"the event {name} has {len(data)} bytes; allowed are {aggregate.limits.max_bytes}"
-                )
+            self._check_size(f"the event {name}", data)
             state = outcome.state
             outcome.state = AggregateState(state.id, state.version + 1, aggregate.evolved(state.state, event))
             headers = event_headers(
@@ -243,6 +240,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_id = f"{self._aggregate.name}/{event_id}/{number}"
                 number += 1
                 command, due_ms = _due(reaction, now_ms)
+                self._check_size(f"the command {command.type} of a reaction", command.data)
                 headers = self._headers_of(command, command_id, event_id, envelope, due_ms)
                 record = Record(
                     command.aggregate_id.encode(), Outgoing(command.data, topic=command.topic), due_ms, headers
@@ -251,6 +249,12 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                     outcome.deadlines.append((due_ms, command_id, record))
                 else:
                     outcome.commands.append(record)
+
+    def _check_size(self, what: str, data: bytes) -> None:
+        """Refuse what its topic would: it would stop the partition."""
+        allowed = self._aggregate.limits.max_bytes
+        if len(data) > allowed:
+            raise SerializationError("TOO_LARGE", f"{what} has {len(data)} bytes; allowed are {allowed} (max_bytes)")
 
     def _headers_of(
         self, command: AggregateCommand, command_id: str, event_id: str, envelope: Envelope, due_ms: int

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from tests.unit.patterns.shop import Command, Event, Expire, Order, Pay, Place, evolve, order_aggregate, shop
+from tests.unit.patterns.shop import (
+    STOCK,
+    Command,
+    Event,
+    Expire,
+    Order,
+    Pay,
+    Place,
+    Placed,
+    Reserve,
+    evolve,
+    order_aggregate,
+    shop,
+)
 
 from hayase import Serdes
 from hayase.core.errors import SerializationError
@@ -112,3 +125,17 @@ def test_a_dead_letter_is_no_larger_than_a_topic_takes() -> None:
 
 def test_an_id_with_a_number_of_any_length_is_none_of_a_saga() -> None:
     assert read_command_id("checkout", f"checkout:17:pay:action:{'1' * 5000}") is None
+
+
+def test_a_command_of_a_reaction_that_its_topic_would_refuse_fails_the_command_that_caused_it() -> None:
+    order = order_aggregate(max_bytes=500)
+
+    @order.on(Placed)
+    def reserve(event: Placed, own: Any) -> Any:
+        return STOCK.command(event.item, Reserve("x" * 501))
+
+    with shop(order) as driven:
+        driven.send("17", Place("book"), "a")
+        (reply,) = driven.replies()
+        assert reply.status == "failed" and "the command Reserve of a reaction has 513 bytes" in reply.reason
+        assert driven.recorded() == []

@@ -11,6 +11,7 @@ from tests.unit.patterns.sagas import (
     PAYMENTS,
     RESERVE,
     SHIP,
+    SHIPPING,
     STOCK,
     Ask,
     Checkout,
@@ -392,3 +393,13 @@ def test_what_comes_late_for_a_saga_that_ended_with_other_steps_is_left_out() ->
         shop.reply("payments", PAY_1, "accepted")
         shop.send("17", CancelSaga(), "b")
         assert shop.row().status == "completed" and shop.statuses() == ["accepted", "rejected"]
+
+
+def test_an_action_that_its_topic_would_refuse_is_refused() -> None:
+    shipping = replace(SHIP, action=lambda saga: SHIPPING.command(saga.id, Do("x" * 1_000_000)))
+    with driven(
+        Saga("checkout", Checkout, [RESERVE, PAY, replace(shipping, name="tell", nothing_to_undo=True)])
+    ) as shop:
+        shop.send("17", Checkout("book"), "a")
+        shop.reply("payments", PAY_1, "accepted")
+        assert "allowed are 900000" in shop.row().steps["tell"].reason and shop.sent("shipping") == []

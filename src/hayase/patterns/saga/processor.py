@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import LogError, TopologyError
+from hayase.core.errors import LogError, SerializationError, TopologyError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -221,6 +221,10 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
             name = next(iter(self._saga.data.types))
             state = SagaState(row.id, self._saga.data.decode(name, bytes(row.data)))
             made = step.command(state, undo=command.undo)
+            if len(made.data) > _MAX_BYTES:
+                raise SerializationError(
+                    "TOO_LARGE", f"the command {made.type} has {len(made.data)} bytes; allowed are {_MAX_BYTES}"
+                )
         except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
             raise
         except Exception as error:  # actions and undos are the user's
