@@ -89,6 +89,12 @@ class PersonalFields:
             row[json_name] = msgspec.Raw(msgspec.json.encode(keys.encrypt(subject, bytes(plain))))
         return msgspec.json.encode(row)
 
+    def left_out(self, data: bytes) -> dict[str, msgspec.Raw]:
+        """The JSON of a value's other fields."""
+        personal = {self._json_names.get(name, name) for name in self._fields}
+        row: dict[str, msgspec.Raw] = decode_json(data, as_type=dict[str, msgspec.Raw])
+        return {name: value for name, value in row.items() if name not in personal}
+
     def opened(self, data: bytes) -> bytes:
         """The JSON of a value with its personal fields in the clear, or as they read when they are erased.
 

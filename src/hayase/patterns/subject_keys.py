@@ -96,6 +96,7 @@ class SubjectKeys:
         self._offsets: dict[TopicPartition, int] = {}
         self._refreshed_s = float("-inf")
         self._ahead_ms = 0  # time of the last record that ended a segment
+        self.erased_reads = 0  # how often `decrypt` found no key
         self._read = threading.local()  # ids of the keys that `reading` has used
 
     def __getstate__(self) -> dict[str, Any]:
@@ -182,6 +183,7 @@ class SubjectKeys:
             if key_id not in self._keys:
                 self.refresh()
             found = self._keys.get(key_id)
+            self.erased_reads += found is None
         if found is None:
             return None
         if (read := getattr(self._read, "ids", None)) is not None:

@@ -129,6 +129,12 @@ class TypeNames:
         personal = self._personal.get(name)
         return data if personal is None else personal.sealed(value, data, aggregate_id)
 
+    def without_personal(self, value: object) -> object:
+        """A value as it is compared where its personal fields do not count; raises SerializationError."""
+        name = self.name_of(value)
+        personal = self._personal.get(name)
+        return value if personal is None else (name, personal.left_out(self.encode(name, value)))
+
     def decode(self, name: str, data: bytes) -> Any:
         """The value of JSON, personal fields in the clear or erased.
 
