@@ -270,10 +270,11 @@ def _payload(event: object) -> str:
             "INVALID_EVENT",
             f"{event!r:.200} cannot be an event; give a dataclass, Struct, Pydantic model, mapping, text or bytes",
         )
-    if names := _personal_names(type(event)):
+    event_type: Any = type(event)
+    if names := _personal_names(event_type):
         raise SerializationError(
             "INVALID_EVENT",
-            f"{type(event).__name__} has personal fields, {', '.join(names)}: an outbox has no keys to encrypt them. "
+            f"{event_type.__name__} has personal fields, {', '.join(names)}: an outbox has no keys to encrypt them. "
             "Give an event without them, or what your own keys have encrypted, as a text",
         )
     try:
