@@ -182,6 +182,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         def registered(
             function: Callable[[Any, AggregateState[S]], Reactions],
         ) -> Callable[[Any, AggregateState[S]], Reactions]:
+            _check_taken(event, function)
             self.reactions.append(Reacting(event, function))
             return function
 
@@ -262,6 +263,25 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         """A digest of the code of `evolve`, by which a change is seen."""
         code = getattr(self.decider.evolve, "__code__", None)
         return "" if code is None else hashlib.sha256(repr(_code_parts(code)).encode()).hexdigest()[:16]
+
+
+def _check_taken(event: type, function: Callable[..., object]) -> None:
+    """Refuse a reaction whose first parameter is annotated with another type; without an annotation it takes all.
+
+    Raises:
+        TopologyError: `INVALID_REACTION`.
+    """
+    try:
+        taken = hints_of(function, 0, "events")
+    except TopologyError:
+        return
+    classes = [each for each in taken if isinstance(each, type) and each is not Any]
+    if len(classes) == len(taken) and not issubclass(event, tuple(classes)):
+        raise TopologyError(
+            "INVALID_REACTION",
+            f"the reaction {getattr(function, '__qualname__', function)!r} to {event.__name__} takes "
+            f"{', '.join(each.__name__ for each in classes)}; annotate its first parameter with the event",
+        )
 
 
 def _code_parts(code: types.CodeType) -> tuple[object, ...]:

@@ -43,6 +43,7 @@ _AHEAD_MAX_MS = 3_000_000
 """Brokers refuse records that are an hour or more ahead of their time (message.timestamp.after.max.ms)."""
 _REFRESH_S = 1.0
 _KEY_BYTES, _NONCE_BYTES = 32, 12
+_TRIES = 10
 
 
 class _KeyRow(msgspec.Struct):
@@ -306,19 +307,19 @@ class SubjectKeys:
             raise ValueError(f"the subject of a personal field is {subject!r:.200}; it is a text that is not empty")
         with self._lock:
             self._refresh_if_due()
-            key_id = self._of_subject.get(subject)
-            if key_id is None:
+            if subject not in self._of_subject:
                 self.refresh()
+            for _ in range(_TRIES):  # another process may erase the subject in between
                 key_id = self._of_subject.get(subject)
-            if key_id is None:
-                key_id = uuid.uuid4().hex
+                if key_id is not None:
+                    return key_id, self._keys[key_id][1]
                 row = _KeyRow(subject, base64.b64encode(os.urandom(_KEY_BYTES)).decode())
-                self._append([(key_id, msgspec.json.encode(row))], time.time_ns() // 1_000_000)
+                self._append([(uuid.uuid4().hex, msgspec.json.encode(row))], time.time_ns() // 1_000_000)
                 self.refresh()
-            return key_id, self._keys[key_id][1]
+        raise LogError("KEY_NOT_READ", f"a key was written to {self.topic!r}, and is not there", topic=self.topic)
 
     def _take_record(self, record: SourceRecord) -> None:
-        """Take a record of the topic; one that others wrote, in another format, is no key and erases nobody."""
+        """Take a record of the topic; one of another format, which others wrote, is left out."""
         try:
             key = (record.key or b"").decode()
             if key == _NEXT_SEGMENT:
@@ -326,7 +327,7 @@ class SubjectKeys:
             self._take(key, record.value)
         except (ValueError, msgspec.MsgspecError) as error:
             _LOG.warning(
-                "the record at offset %d of %r is none of the kit's, and is left out: %s",
+                "the record at offset %d of %r is no key and no erasure, and is left out: %s",
                 record.offset, self.topic, type(error).__name__,
             )  # fmt: skip
 

@@ -117,20 +117,23 @@ class ReadModel:
             return []
         return list(self.shape.changes(self.on_erased(subject)))
 
-    def wait_for(self, position: EventPosition, timeout: timedelta = timedelta(seconds=10)) -> None:
+    def wait_for(self, position: EventPosition | None, timeout: timedelta = timedelta(seconds=10)) -> None:
         """Wait until the rows that the view shows have everything before a position: to read one's own writes.
 
         It asks the database, from any process; the log is not needed. In SQL it is: `next_offset` in `hayase_offsets`,
         of the connector `<name>_v<version>` and the partition, is at least the offset.
 
         Args:
-            position: of a reply, `reply.position`.
+            position: of a reply, `reply.position`; `None`, of a reply that is not accepted: it returns at once, for
+                nothing was recorded.
             timeout: how long to wait; also for a database that is away.
 
         Raises:
             ReadModelBehindError: `READ_MODEL_BEHIND`: not within the timeout.
             TopologyError: `INVALID_READ_MODEL`: the read model does not read the topic of the position.
         """
+        if position is None:
+            return
         if position.topic != self.source.topic:
             raise invalid(
                 f"the read model {self.name!r} reads {self.source.topic!r}, and the position is one in "
