@@ -14,6 +14,7 @@ import typer
 
 from hayase.app.stop_request import StopRequest
 from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
+from hayase.cli.state_output import on_one_line
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.protocol import Log, RecordBatch
@@ -208,8 +209,7 @@ def _text(data: bytes) -> str:
 
     What is not, and control characters, as escapes, so that a record is a line and leaves the terminal alone.
     """
-    text = data.decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return on_one_line(data.decode("utf-8", "backslashreplace"))
 
 
 def _json(data: bytes) -> str:

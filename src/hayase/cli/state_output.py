@@ -58,6 +58,16 @@ def lines_of(rows: Iterable[Mapping[str, object]], output: Output) -> list[str]:
     return _aligned([names, *([row.get(name, "") for name in names] for row in shown)]) if shown else []
 
 
+def on_one_line(text: str) -> str:
+    r"""A text in which control characters are escapes: data can neither make up lines nor steer the terminal.
+
+    Example:
+        >>> on_one_line("17\x1b[2J\n18 ü")
+        '17\\x1b[2J\\n18 ü'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def parse_key(serde: Serde, text: str) -> object:
     """The key that a user means: text for text keys; else a number, or JSON.
 
@@ -131,7 +141,7 @@ def _cell(name: str, value: object) -> str:
     if name == "window" and isinstance(value, dict):
         return f"{_time(value['start'])} to {_time(value['end'])}"
     if isinstance(value, str):
-        return value
+        return on_one_line(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     return _json(value)

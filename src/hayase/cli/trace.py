@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from hayase.cli.options import AsJson, BootstrapServers, CommandConfig, LogDir, opened_log
-from hayase.cli.state_output import parse_time
+from hayase.cli.state_output import on_one_line, parse_time
 from hayase.core.time import to_iso
 from hayase.patterns.tracing import Traced, find, topics_of_patterns, tree, walk
 
@@ -68,7 +68,7 @@ def text_lines(roots: Iterable[Traced], *, values: bool = False) -> Iterator[str
         time = to_iso(traced.time_ms)
         time = time if depth == 0 else passed.rjust(len(time))
         data = f" {_data(traced)[:_DATA_CHARACTERS]}" if values else ""
-        yield f"{time}  {'  ' * depth}{_said(traced)}{data}"
+        yield on_one_line(f"{time}  {'  ' * depth}{_said(traced)}{data}")
 
 
 def json_lines(roots: Iterable[Traced], *, values: bool = False) -> Iterator[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hayase.patterns.event_sourced import EventSourced as EventSourced
     from hayase.patterns.event_sourced import FailedCommand as FailedCommand
     from hayase.patterns.history import EventHistory as EventHistory
+    from hayase.patterns.inbox_records import create_inbox as create_inbox
     from hayase.patterns.inbox_records import inbox as inbox
     from hayase.patterns.personal_data import Personal as Personal
     from hayase.patterns.reactions import AggregateCommand as AggregateCommand
@@ -58,6 +59,7 @@ _MODULE_OF = {
     "CommandInbox": "command_inbox",
     "CommandOutcomeUnknownError": "commands",
     "CommandTarget": "reactions",
+    "create_inbox": "inbox_records",
     "Deadline": "reactions",
     "deadline": "reactions",
     "Decider": "decider",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_msgpack
-from hayase.core.errors import HayaseError, LogError, SerializationError
+from hayase.core.errors import LogError, SerializationError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -25,12 +26,15 @@ from hayase.patterns.command_reading import (
     read_envelope,
     reply_headers,
 )
+from hayase.patterns.dead_letters import fitting
 from hayase.patterns.decider import Rejected
 from hayase.patterns.outgoing import Answered, Outgoing
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
+from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.recorded_events import event_headers
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.state_rows import AggregateState, time_key
+from hayase.patterns.subject_keys import SubjectErasedError
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
@@ -127,8 +131,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         """See `Processor.init`."""
         super().init(context)
         name = self._aggregate.name
-        if self._aggregate.keys is not None:
-            self._aggregate.keys.bind(context.app_configs())
+        for keys in self._aggregate.keys_of_commands:
+            keys.bind(context.app_configs())
         self._states = context.get_state_store(self._aggregate.state_store)
         self._id_rows = context.get_state_store(f"{name}-command-ids")
         times = context.get_state_store(f"{name}-command-times")
@@ -144,6 +148,16 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
 
     def process(self, record: Record[bytes | None, bytes | None]) -> None:
         """Handle one command."""
+        keys = self._aggregate.keys
+        if keys is None:
+            self._process(record)
+            return
+        while True:
+            with keys.reading(), contextlib.suppress(SubjectErasedError):  # nothing is written yet: read it as erased
+                self._process(record)
+                return
+
+    def _process(self, record: Record[bytes | None, bytes | None]) -> None:
         now_ms = self.context.current_system_time_ms()
         self._compare_evolve()
         self._ids.forget_expired(now_ms)
@@ -175,7 +189,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         try:
             undone_before = bool(envelope.undoes) and self._undone.was_undone(envelope)
             outcome = _Outcome(before) if undone_before else self._decide(envelope, command, before, now_ms)
-        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+        except (LogError, SubjectErasedError):  # the keys of personal fields cannot be read now: it is tried again
             raise
         except Exception as error:  # decide, evolve and reactions are the user's
             self._failed(record, envelope, command, before, error)
@@ -193,10 +207,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
             data = aggregate.event_types.seal(name, event, before.id)
-            if len(data) > aggregate.limits.max_bytes:
-                raise SerializationError(
-                    "TOO_LARGE", f"the event {name} has {len(data)} bytes; allowed are {aggregate.limits.max_bytes}"
-                )
+            self._check_size(f"the event {name}", data)
             state = outcome.state
             outcome.state = AggregateState(state.id, state.version + 1, aggregate.evolved(state.state, event))
             headers = event_headers(
@@ -229,6 +240,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_id = f"{self._aggregate.name}/{event_id}/{number}"
                 number += 1
                 command, due_ms = _due(reaction, now_ms)
+                self._check_size(f"the command {command.type} of a reaction", command.data)
                 headers = self._headers_of(command, command_id, event_id, envelope, due_ms)
                 record = Record(
                     command.aggregate_id.encode(), Outgoing(command.data, topic=command.topic), due_ms, headers
@@ -237,6 +249,12 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                     outcome.deadlines.append((due_ms, command_id, record))
                 else:
                     outcome.commands.append(record)
+
+    def _check_size(self, what: str, data: bytes) -> None:
+        """Refuse what its topic would: it would stop the partition."""
+        allowed = self._aggregate.limits.max_bytes
+        if len(data) > allowed:
+            raise SerializationError("TOO_LARGE", f"{what} has {len(data)} bytes; allowed are {allowed} (max_bytes)")
 
     def _headers_of(
         self, command: AggregateCommand, command_id: str, event_id: str, envelope: Envelope, due_ms: int
@@ -277,7 +295,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         answer = self._aggregate.failure_handler(failed, error)
         if answer is HandlerAnswer.FAIL:
             raise error
-        reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+        reason = reason_of(error)
         _LOG.warning(
             "command %s (%s) failed on %s %s at version %d: %s",
             envelope.command_id, envelope.type, name, before.id, before.version, reason, exc_info=error,
@@ -306,7 +324,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_type=envelope.type,
                 version=version,
                 events=len(events),
-                reason=reason,
+                reason=shortened(reason),
                 code=code,
                 request_digest=envelope.request_digest,
             )
@@ -332,9 +350,10 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         errors = {"exception": code, "message": reason}
         if place is not None:
             errors |= {"topic": place.topic, "partition": str(place.partition), "offset": str(place.offset)}
-        headers = (*record.headers, *((f"__streams.errors.{key}", text.encode()) for key, text in errors.items()))
+        key, value, headers = fitting(record)
+        headers = (*headers, *((f"__streams.errors.{name}", text.encode()) for name, text in errors.items()))
         now_ms = self.context.current_system_time_ms()
-        dead = Record(record.key or b"", Outgoing(record.value or b""), now_ms, headers)
+        dead = Record(key, Outgoing(value), now_ms, headers)
         self.context.forward(dead, f"{self._aggregate.name}-dead-letters-sink")
 
     def _send_due(self, now_ms: int) -> None:

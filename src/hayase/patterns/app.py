@@ -209,7 +209,10 @@ class PatternsApp(StreamsApp):
         )
 
     def _keys(self) -> list[SubjectKeys]:
-        return list({id(each.keys): each.keys for each in self.aggregates.values() if each.keys is not None}.values())
+        """Of the aggregates, and of those that they and the sagas send commands to."""
+        found = [keys for each in self.aggregates.values() for keys in each.keys_of_commands]
+        found += [keys for each in self.sagas.values() for keys in each.keys_of_targets]
+        return list({id(keys): keys for keys in found}.values())
 
     def _keys_or_fail(self) -> list[SubjectKeys]:
         found = self._keys()

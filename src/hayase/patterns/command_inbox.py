@@ -15,6 +15,7 @@ from hayase.patterns.decider import C, Rejected
 from hayase.patterns.outbox import Connection, check_transaction, execute
 from hayase.patterns.reactions import CommandTarget, check_aggregate_id
 from hayase.patterns.read_models.targets import check_name
+from hayase.patterns.reasons import shortened
 from hayase.patterns.replies import Reply, decode_reply, encode_reply
 from hayase.patterns.undone_commands import UNDONE, refusal_of_undone
 
@@ -112,7 +113,7 @@ class CommandInbox(Generic[C]):
             return msgspec.structs.replace(made, events=len(decided or ())), decided or ()
         if envelope.undoes and (undone is None or not undone.accepted):
             return made, ()  # there is nothing to undo
-        return msgspec.structs.replace(made, status="rejected", reason=decided.reason), ()
+        return msgspec.structs.replace(made, status="rejected", reason=shortened(decided.reason)), ()
 
     def _keep(self, connection: Connection, envelope: Envelope, reply: Reply) -> None:
         if reply.status == "invalid":  # a repeat is tried again

@@ -9,9 +9,11 @@ import msgspec
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, Record
 from hayase.patterns import cloud_events
-from hayase.patterns.reactions import AggregateCommand, check_aggregate_id
+from hayase.patterns.reactions import AGGREGATE_ID_MAX_BYTES, AggregateCommand, check_aggregate_id
 from hayase.patterns.type_names import TypeNames
 
+ATTRIBUTE_MAX_BYTES = 20_000
+"""Of a header of a command at most: replies and events have several of them, some twice."""
 _REPLY_TYPE = cloud_events.header(cloud_events.TYPE, "Reply")
 
 
@@ -90,6 +92,8 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
         headers = cloud_events.attribute_values(record.headers)
     except UnicodeDecodeError as error:
         raise UnreadableCommandError("INVALID_HEADERS", f"a header is not UTF-8: {error}") from error
+    if sum([len(value) for value in headers.values() if value]) > ATTRIBUTE_MAX_BYTES:
+        _check_size(headers)
     command_id = (headers.get("ce_id") or b"").decode()
     if not command_id or "\0" in command_id:
         raise UnreadableCommandError("NO_COMMAND_ID", "the header ce_id is missing, empty, or has a NUL in it")
@@ -98,7 +102,9 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
         check_aggregate_id(aggregate_id)
     except (UnicodeDecodeError, SerializationError) as error:
         raise UnreadableCommandError(
-            "NO_AGGREGATE_ID", f"the key {record.key!r:.200} is no id of an aggregate: a text that is not empty"
+            "NO_AGGREGATE_ID",
+            f"the key {record.key!r:.200} is no id of an aggregate: a text that is not empty, of "
+            f"{AGGREGATE_ID_MAX_BYTES} bytes at most",
         ) from error
     try:
         partition = _number(headers, cloud_events.REPLY_PARTITION)
@@ -186,6 +192,31 @@ def reply_headers(envelope: Envelope, source: str, time_ms: int) -> Headers:
         ("ce_causationid", command_id),
         ("ce_correlationid", envelope.correlation),
     )
+
+
+def check_command_id(command_id: str) -> None:
+    """Refuse what cannot be the id of a command; raises SerializationError `INVALID_COMMAND_ID`."""
+    if not isinstance(command_id, str) or not command_id or "\0" in command_id or not _fits(command_id):
+        raise SerializationError(
+            "INVALID_COMMAND_ID",
+            f"{command_id!r:.200} cannot be the id of a command; give a text that is not empty, has no NUL in it, and "
+            f"{ATTRIBUTE_MAX_BYTES} bytes at most",
+        )
+
+
+def _fits(text: str) -> bool:
+    try:
+        return len(text.encode()) <= ATTRIBUTE_MAX_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _check_size(headers: dict[str, bytes | None]) -> None:
+    for name, value in headers.items():
+        if value and len(value) > ATTRIBUTE_MAX_BYTES and name.startswith("ce_"):
+            raise UnreadableCommandError(
+                "INVALID_HEADERS", f"{name} has {len(value)} bytes; allowed are {ATTRIBUTE_MAX_BYTES}"
+            )
 
 
 def _number(headers: dict[str, bytes | None], name: str) -> int | None:

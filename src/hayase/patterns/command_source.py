@@ -28,6 +28,7 @@ from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.core.errors import SerializationError
 from hayase.patterns import cloud_events
+from hayase.patterns.command_reading import check_command_id
 from hayase.patterns.reactions import check_aggregate_id
 from hayase.patterns.replies import EventPosition, Reply, Status, decode_reply
 from hayase.serde import partition_for_key
@@ -162,8 +163,7 @@ class CommandSourceTask(RequestTask):
             attributes, text = _attributes(request), body.decode()
             attributes[cloud_events.REQUEST_DIGEST] = _digest(attributes[cloud_events.TYPE], json.loads(text))
             check_aggregate_id(attributes[cloud_events.SUBJECT])
-            if "\0" in attributes[cloud_events.ID]:
-                return self.listener.refused(400, "the id of a command cannot have a NUL in it")
+            check_command_id(attributes[cloud_events.ID])
             if self._config.password("hmac.secret") is not None and _command_id(request) is None:
                 raise _IncompleteError("a signed command needs an id (Idempotency-Key or ce-id): else it counts again")
         except (_IncompleteError, SerializationError) as error:

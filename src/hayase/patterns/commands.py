@@ -20,7 +20,7 @@ from hayase.core.records import Headers
 from hayase.log.config import log_config
 from hayase.log.protocol import OutputBatch
 from hayase.patterns import cloud_events
-from hayase.patterns.command_reading import command_headers
+from hayase.patterns.command_reading import check_command_id, command_headers
 from hayase.patterns.decider import C
 from hayase.patterns.reactions import AggregateCommand, CommandTarget
 from hayase.patterns.replies import Reply
@@ -105,7 +105,7 @@ class CommandClient(Generic[C]):
 
         Raises:
             CommandOutcomeUnknownError: `COMMAND_OUTCOME_UNKNOWN`: no reply within the timeout.
-            SerializationError: it is no command of the aggregate.
+            SerializationError: it is no command of the aggregate, or its ids are too long.
             LogError: the log cannot be reached; whether the command is in it is unknown.
         """
         listener = self._connected()
@@ -202,6 +202,7 @@ class CommandClient(Generic[C]):
         causation_id: str | None = None,
     ) -> _Outgoing:
         made, command_id = self._target.command(aggregate_id, command), command_id or str(uuid.uuid4())
+        check_command_id(command_id)
         more: dict[str, str | int | None] = {
             cloud_events.EXPECTED_VERSION: expected_version,
             cloud_events.CORRELATION: correlation_id or command_id,

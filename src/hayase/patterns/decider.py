@@ -19,10 +19,20 @@ class Rejected:
     """The answer of `decide` to a command that the rules of the domain do not allow. No event is recorded.
 
     Attributes:
-        reason: for the sender, in its reply.
+        reason: for the sender, in its reply; a text.
+
+    Raises:
+        TypeError: the reason is no text: `decide` raises this, so its command fails.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        given: object = self.reason
+        if not isinstance(given, str):
+            raise TypeError(
+                f"the reason of Rejected is a text, not a {type(given).__name__}; give e.g. Rejected(str(error))"
+            )
 
 
 @dataclass(frozen=True)

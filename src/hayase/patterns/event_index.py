@@ -8,7 +8,7 @@ from hayase.core.records import Record, SourceRecord
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
-from hayase.patterns.state_rows import EventKey, EventKeySerde, EventPlace, EventPlaceSerde
+from hayase.patterns.state_rows import EVENT_VERSION_MAX, EventKey, EventKeySerde, EventPlace, EventPlaceSerde
 from hayase.processor.api import (
     ContextualProcessor,
     FixedKeyProcessor,
@@ -57,6 +57,9 @@ class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
             version = int(dict(record.headers)[_VERSION_HEADER] or b"")
             key = EventKey(record.key.decode(), version)
         except (KeyError, ValueError, AttributeError):
+            self._skipped.record()
+            return
+        if not 0 < version <= EVENT_VERSION_MAX:
             self._skipped.record()
             return
         if place is not None:

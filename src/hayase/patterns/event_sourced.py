@@ -20,6 +20,7 @@ from hayase.patterns.outgoing import OutgoingSerde, reply_partition
 from hayase.patterns.reactions import CommandTarget, Reacting, Reactions
 from hayase.patterns.recorded_events import RecordedEvent, Upcaster, upcast
 from hayase.patterns.relations import check_relations
+from hayase.patterns.sent_commands import sent_commands
 from hayase.patterns.state_rows import AggregateState, StateSerde
 from hayase.patterns.type_names import TypeNames, hints_of, type_sequence
 from hayase.processor.handlers import HandlerAnswer
@@ -146,6 +147,13 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         """All topics of the aggregate."""
         return self.commands_topic, self.events_topic, self.replies_topic, self.dead_letters_topic
 
+    @property
+    def keys_of_commands(self) -> tuple[SubjectKeys, ...]:
+        """By which personal fields are encrypted: its own, and those of addressees that its reactions name."""
+        targets = [target for each in self.reactions for target, _ in sent_commands(each.function).commands]
+        every = [self.keys, *(target.keys for target in targets)]
+        return tuple({id(keys): keys for keys in every if keys is not None}.values())
+
     def on(
         self, event: type[E_contra]
     ) -> Callable[[Callable[[Any, AggregateState[S]], Reactions]], Callable[[Any, AggregateState[S]], Reactions]]:
@@ -174,6 +182,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         def registered(
             function: Callable[[Any, AggregateState[S]], Reactions],
         ) -> Callable[[Any, AggregateState[S]], Reactions]:
+            _check_taken(event, function)
             self.reactions.append(Reacting(event, function))
             return function
 
@@ -254,6 +263,25 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         """A digest of the code of `evolve`, by which a change is seen."""
         code = getattr(self.decider.evolve, "__code__", None)
         return "" if code is None else hashlib.sha256(repr(_code_parts(code)).encode()).hexdigest()[:16]
+
+
+def _check_taken(event: type, function: Callable[..., object]) -> None:
+    """Refuse a reaction whose first parameter is annotated with another type; without an annotation it takes all.
+
+    Raises:
+        TopologyError: `INVALID_REACTION`.
+    """
+    try:
+        taken = hints_of(function, 0, "events")
+    except TopologyError:
+        return
+    classes = [each for each in taken if isinstance(each, type) and each is not Any]
+    if len(classes) == len(taken) and not issubclass(event, tuple(classes)):
+        raise TopologyError(
+            "INVALID_REACTION",
+            f"the reaction {getattr(function, '__qualname__', function)!r} to {event.__name__} takes "
+            f"{', '.join(each.__name__ for each in classes)}; annotate its first parameter with the event",
+        )
 
 
 def _code_parts(code: types.CodeType) -> tuple[object, ...]:

@@ -19,12 +19,11 @@ from hayase.log.open import open_log
 from hayase.patterns.decider import S
 from hayase.patterns.event_log import EventLog, check_kept
 from hayase.patterns.recorded_events import Recorded, RecordedEvent, folded
-from hayase.patterns.state_rows import AggregateState, EventKey, EventPlace
+from hayase.patterns.state_rows import EVENT_VERSION_MAX, AggregateState, EventKey, EventPlace
 
 if TYPE_CHECKING:
     from hayase.patterns.event_sourced import EventSourced
 
-_LAST_VERSION = 2**63 - 1
 _CHECKED_EVERY_S = 5.0
 """How long a change of the topic's settings may go unnoticed by a history that is read."""
 _FEW_AT_ONCE = {"consumer.fetch.message.max.bytes": "16384", "consumer.queued.min.messages": "1"}
@@ -67,7 +66,7 @@ class EventHistory(Generic[S]):
             SourceRangeLostError: events have been removed from the topic.
             ConfigError: `EVENTS_WOULD_BE_LOST`: the topic does not keep events.
         """
-        last = _LAST_VERSION if to_version is None else to_version
+        last = EVENT_VERSION_MAX if to_version is None else to_version
         return self._read([place for _, place in self._places(aggregate_id, from_version, last)])
 
     def state(
@@ -90,7 +89,7 @@ class EventHistory(Generic[S]):
             epoch: after that epoch, from the store of states, as far as its history goes back.
 
         Raises:
-            ConfigError: `INVALID_AS_OF`: more than one of them.
+            ConfigError: `INVALID_AS_OF`: more than one of them, or a version that is none.
             StateError: `VERSION_NOT_THERE`: the index has fewer events; also what `StreamsApp.store` raises.
             ProcessingError: `EVENT_NOT_EVOLVED`, `UNKNOWN_EVENT_TYPE`: the program cannot take an event; which one.
         """
@@ -100,7 +99,7 @@ class EventHistory(Generic[S]):
             store = self._app.store(self._aggregate.state_store, as_of_epoch=epoch)
             row: object = store.get(aggregate_id).value
             return row if isinstance(row, AggregateState) else self._none(aggregate_id)
-        places = self._places(aggregate_id, 1, _LAST_VERSION if version is None else version)
+        places = self._places(aggregate_id, 1, EVENT_VERSION_MAX if version is None else version)
         if version is not None and len(places) < version:
             raise StateError(
                 "VERSION_NOT_THERE",
@@ -117,6 +116,9 @@ class EventHistory(Generic[S]):
         return AggregateState(aggregate_id, 0, self._aggregate.initial_state())
 
     def _places(self, aggregate_id: str, first: int, last: int) -> list[tuple[int, EventPlace]]:
+        for version in (first, last):
+            if not isinstance(version, int) or not 0 <= version <= EVENT_VERSION_MAX:
+                raise ConfigError("INVALID_AS_OF", f"a version is a whole number from 0 on, not {version!r}")
         keys = EventKey(aggregate_id, first), EventKey(aggregate_id, last)
         store = self._app.store(self._aggregate.index_store)
         places = [

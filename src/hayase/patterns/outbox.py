@@ -11,16 +11,18 @@ give its configuration. There are two forms:
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 
 from hayase.core.errors import ConfigError, SerializationError
+from hayase.patterns.personal_data import has_fields, personal_fields
 from hayase.patterns.read_models.targets import check_name
 from hayase.serde import Serdes
 from hayase.serde.pydantic_models import is_model
@@ -106,8 +108,8 @@ def publish(
         The id of the event.
 
     Raises:
-        ConfigError: `NO_TRANSACTION`: the connection commits each statement by itself.
-        SerializationError: `INVALID_EVENT`.
+        ConfigError: `NO_TRANSACTION`: the connection commits each statement by itself; `ASYNC_CONNECTION`.
+        SerializationError: `INVALID_EVENT`: also an event with personal fields, which nothing here encrypts.
 
     Example:
         >>> with psycopg.connect(dsn) as connection:  # doctest: +SKIP
@@ -157,8 +159,8 @@ def emit(
         The id of the event.
 
     Raises:
-        ConfigError: `NO_TRANSACTION`: the connection commits each statement by itself.
-        SerializationError: `INVALID_EVENT`.
+        ConfigError: `NO_TRANSACTION`: the connection commits each statement by itself; `ASYNC_CONNECTION`.
+        SerializationError: `INVALID_EVENT`: also an event with personal fields, which nothing here encrypts.
     """
     check_transaction(connection)
     values = _values(topic, key, event, event_type, event_id) | _origin(correlation_id, causation_id)
@@ -263,12 +265,17 @@ def _payload(event: object) -> str:
         return event.decode()
     if isinstance(event, str):
         return event
-    if isinstance(event, type) or not (
-        is_dataclass(event) or isinstance(event, (msgspec.Struct, Mapping)) or is_model(type(event))
-    ):
+    if isinstance(event, type) or not (has_fields(type(event)) or isinstance(event, Mapping)):
         raise SerializationError(
             "INVALID_EVENT",
             f"{event!r:.200} cannot be an event; give a dataclass, Struct, Pydantic model, mapping, text or bytes",
+        )
+    event_type: Any = type(event)
+    if names := _personal_names(event_type):
+        raise SerializationError(
+            "INVALID_EVENT",
+            f"{event_type.__name__} has personal fields, {', '.join(names)}: an outbox has no keys to encrypt them. "
+            "Give an event without them, or what your own keys have encrypted, as a text",
         )
     try:
         if is_model(type(event)):
@@ -278,13 +285,22 @@ def _payload(event: object) -> str:
         raise SerializationError("INVALID_EVENT", f"{event!r:.200} cannot be written as JSON: {error}") from error
 
 
+@lru_cache(maxsize=256)
+def _personal_names(event_type: type) -> tuple[str, ...]:
+    return tuple(personal_fields(event_type)) if has_fields(event_type) else ()
+
+
 def is_sqlalchemy(connection: object) -> bool:
     """Whether it is a connection or session of SQLAlchemy, without importing that."""
     return any(base.__module__.partition(".")[0] == "sqlalchemy" for base in type(connection).__mro__)
 
 
 def check_transaction(connection: object) -> None:
-    """Refuse a connection that commits each statement by itself; raises ConfigError `NO_TRANSACTION`."""
+    """Refuse a connection that commits each statement by itself; raises ConfigError `NO_TRANSACTION`.
+
+    Also one of asyncio, whose statements would not be executed: `ASYNC_CONNECTION`.
+    """
+    _check_not_async(connection)
     driver: Any = connection
     if is_sqlalchemy(connection):
         driver = _connection_of(connection).connection.dbapi_connection  # whose mode SQLAlchemy sets
@@ -293,6 +309,15 @@ def check_transaction(connection: object) -> None:
             "NO_TRANSACTION",
             "the connection commits each statement by itself, so the event would be seen whatever becomes of the rest; "
             "call it in a transaction: `with connection.transaction():`, or a connection without autocommit",
+        )
+
+
+def _check_not_async(connection: object) -> None:
+    if inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        raise ConfigError(
+            "ASYNC_CONNECTION",
+            f"{type(connection).__name__} is of asyncio, and nothing here awaits it, so nothing would be written. Give "
+            "a connection without it; with SQLAlchemy: await session.run_sync(lambda sync: outbox.publish(sync, …))",
         )
 
 
@@ -306,6 +331,7 @@ def execute(connection: Connection, statement: str, values: Mapping[str, str]) -
 
     A connection of SQLAlchemy passes it on to its driver.
     """
+    _check_not_async(connection)
     statement = re.sub(r":(\w+)", r"%(\1)s", statement)
     if not is_sqlalchemy(connection):
         return connection.execute(statement, dict(values))

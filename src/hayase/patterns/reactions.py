@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from hayase.patterns.subject_keys import SubjectKeys
 
 
+AGGREGATE_ID_MAX_BYTES = 4_000
+"""Ids of commands, events and answers are made of it, and a record has several of those."""
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateCommand:
     """A command for one aggregate, made by `CommandTarget.command`.
@@ -112,11 +116,16 @@ class CommandTarget(Generic[C]):
 
 def check_aggregate_id(aggregate_id: object) -> None:
     """Refuse what cannot be the id of an aggregate; raises SerializationError `INVALID_AGGREGATE_ID`."""
-    if not isinstance(aggregate_id, str) or not aggregate_id or "\0" in aggregate_id:
-        raise SerializationError(
-            "INVALID_AGGREGATE_ID",
-            f"{aggregate_id!r} cannot be the id of an aggregate; give a text that is not empty and has no NUL in it",
-        )
+    if isinstance(aggregate_id, str) and aggregate_id and "\0" not in aggregate_id:
+        if len(aggregate_id) <= AGGREGATE_ID_MAX_BYTES // 4:  # also if each character takes four bytes
+            return
+        if len(aggregate_id.encode(errors="replace")) <= AGGREGATE_ID_MAX_BYTES:
+            return
+    raise SerializationError(
+        "INVALID_AGGREGATE_ID",
+        f"{aggregate_id!r:.200} cannot be the id of an aggregate; give a text that is not empty, has no NUL in it, and "
+        f"{AGGREGATE_ID_MAX_BYTES} bytes at most",
+    )
 
 
 @dataclass(frozen=True, slots=True)

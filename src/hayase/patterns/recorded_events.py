@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from hayase.core.errors import HayaseError, ProcessingError
+from hayase.core.errors import ProcessingError
 from hayase.core.records import Headers, SourceRecord
 from hayase.patterns import cloud_events
+from hayase.patterns.reasons import reason_of
 from hayase.patterns.state_rows import AggregateState
 from hayase.patterns.type_names import TypeNames
 
@@ -119,8 +120,8 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
     except Exception as error:  # also what an upcaster of the user raises
         raise ProcessingError(
             "EVENT_UNREADABLE",
-            f"a record in the events of {aggregate.name!r} cannot be read: {_reason(error)}. Give an upcaster for its "
-            "type and version, or a type that reads it",
+            f"a record in the events of {aggregate.name!r} cannot be read: {reason_of(error)}. Give an upcaster for "
+            "its type and version, or a type that reads it",
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
@@ -155,7 +156,7 @@ def evolved(aggregate: Recorded, before: AggregateState[Any], recorded: Recorded
         state = aggregate.evolved(before.state, recorded.event)
     except Exception as error:  # evolve is the user's
         raise _stopped(
-            "EVENT_NOT_EVOLVED", f"evolve cannot take {recorded.type}: {_reason(error)}", recorded, aggregate
+            "EVENT_NOT_EVOLVED", f"evolve cannot take {recorded.type}: {reason_of(error)}", recorded, aggregate
         ) from error
     return AggregateState(before.id, recorded.version, state)
 
@@ -214,7 +215,3 @@ def _stopped(condition: str, message: str, recorded: RecordedEvent[Any], aggrega
         partition=recorded.partition,
         offset=recorded.offset,
     )
-
-
-def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"

@@ -71,6 +71,10 @@ class StateSerde(Serde[AggregateState[Any]]):
         return {"serde": "JsonSerde", "schema": {"type": "object", "properties": properties}}
 
 
+EVENT_VERSION_MAX = (1 << 63) - 1
+"""More events than any aggregate has; keys of the index have 8 bytes for it."""
+
+
 class EventKey(msgspec.Struct, frozen=True, gc=False):
     """The key of an event in the index: aggregate and version."""
 

@@ -7,11 +7,13 @@ Records of the topic: a random key id → the subject and its key, a tombstone o
 from __future__ import annotations
 
 import base64
+import contextlib
+import logging
 import os
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +26,8 @@ from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
 from hayase.patterns.erasure import ErasureStatus, tiers_of
+
+_LOG = logging.getLogger("hayase.patterns")
 
 _SETTINGS = {
     "cleanup.policy": "compact",
@@ -39,6 +43,7 @@ _AHEAD_MAX_MS = 3_000_000
 """Brokers refuse records that are an hour or more ahead of their time (message.timestamp.after.max.ms)."""
 _REFRESH_S = 1.0
 _KEY_BYTES, _NONCE_BYTES = 32, 12
+_TRIES = 10
 
 
 class _KeyRow(msgspec.Struct):
@@ -49,6 +54,10 @@ class _KeyRow(msgspec.Struct):
 class _ErasedRow(msgspec.Struct):
     subject: str
     time_ms: int
+
+
+class SubjectErasedError(Exception):
+    """A subject was erased between the reading of its data and the writing of what comes of it."""
 
 
 class SubjectKeys:
@@ -88,6 +97,8 @@ class SubjectKeys:
         self._offsets: dict[TopicPartition, int] = {}
         self._refreshed_s = float("-inf")
         self._ahead_ms = 0  # time of the last record that ended a segment
+        self.erased_reads = 0  # how often `decrypt` found no key
+        self._read = threading.local()  # ids of the keys that `reading` has used
 
     def __getstate__(self) -> dict[str, Any]:
         return {"topic": self.topic}
@@ -129,15 +140,30 @@ class SubjectKeys:
                 topic=self.topic,
             )
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """What this thread decrypts in here is not encrypted under a later key: once it is erased, `encrypt` refuses.
+
+        So an erasure that comes while the data of its subject is in the memory of a process erases that as well.
+        """
+        self._read.ids = set()
+        try:
+            yield
+        finally:
+            self._read.ids = None
+
     def encrypt(self, subject: str, data: bytes) -> dict[str, str]:
         """Data that only the key of the subject opens.
 
         Raises:
             LogError: the log cannot be reached.
+            SubjectErasedError: a subject whose data was read is erased; see `reading`. Begin again.
         """
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         key_id, key = self._key_of(subject)
+        if any(each not in self._keys for each in getattr(self._read, "ids", None) or ()):
+            raise SubjectErasedError
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + AESGCM(key).encrypt(nonce, data, key_id.encode())
         return {"~key": key_id, "data": base64.b64encode(sealed).decode()}
@@ -158,8 +184,11 @@ class SubjectKeys:
             if key_id not in self._keys:
                 self.refresh()
             found = self._keys.get(key_id)
+            self.erased_reads += found is None
         if found is None:
             return None
+        if (read := getattr(self._read, "ids", None)) is not None:
+            read.add(key_id)
         sealed = base64.b64decode(str(token["data"]))
         try:
             return AESGCM(found[1]).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], key_id.encode())
@@ -219,11 +248,7 @@ class SubjectKeys:
                     start = max(self._offsets.get(place, 0), starts[place])
                     for batch in reader.fetch(place, start, end) if start < end else ():
                         for row in range(len(batch)):
-                            record = batch.record(row)
-                            key = (record.key or b"").decode()
-                            if key == _NEXT_SEGMENT:
-                                self._ahead_ms = max(self._ahead_ms, record.timestamp_ms)
-                            self._take(key, record.value)
+                            self._take_record(batch.record(row))
                     self._offsets[place] = end
             finally:
                 reader.close()
@@ -251,7 +276,10 @@ class SubjectKeys:
         """The subject that a record of the topic says is erased; `None`: it says something else."""
         if record.value is None or not (record.key or b"").startswith(_ERASED.encode()):
             return None
-        return decode_json(record.value, as_type=_ErasedRow).subject
+        try:
+            return decode_json(record.value, as_type=_ErasedRow).subject
+        except msgspec.MsgspecError:  # a record of others
+            return None
 
     def _left(self, log: Log, subject: str) -> list[str]:
         """Records of deleted keys of a subject that the topic still holds."""
@@ -264,11 +292,12 @@ class SubjectKeys:
                 for batch in reader.fetch(place, starts[place], end) if starts[place] < end else ():
                     for row in range(len(batch)):
                         record = batch.record(row)
-                        key_id = (record.key or b"").decode()
+                        key_id = (record.key or b"").decode(errors="replace")
                         if record.value is None or key_id.startswith(_ERASED) or key_id in self._keys:
                             continue
-                        if decode_json(record.value, as_type=_KeyRow).subject == subject:
-                            found.append(f"{place.partition}@{record.offset}")
+                        with contextlib.suppress(msgspec.MsgspecError):  # a record of others
+                            if decode_json(record.value, as_type=_KeyRow).subject == subject:
+                                found.append(f"{place.partition}@{record.offset}")
         finally:
             reader.close()
         return found
@@ -278,16 +307,29 @@ class SubjectKeys:
             raise ValueError(f"the subject of a personal field is {subject!r:.200}; it is a text that is not empty")
         with self._lock:
             self._refresh_if_due()
-            key_id = self._of_subject.get(subject)
-            if key_id is None:
+            if subject not in self._of_subject:
                 self.refresh()
+            for _ in range(_TRIES):  # another process may erase the subject in between
                 key_id = self._of_subject.get(subject)
-            if key_id is None:
-                key_id = uuid.uuid4().hex
+                if key_id is not None:
+                    return key_id, self._keys[key_id][1]
                 row = _KeyRow(subject, base64.b64encode(os.urandom(_KEY_BYTES)).decode())
-                self._append([(key_id, msgspec.json.encode(row))], time.time_ns() // 1_000_000)
+                self._append([(uuid.uuid4().hex, msgspec.json.encode(row))], time.time_ns() // 1_000_000)
                 self.refresh()
-            return key_id, self._keys[key_id][1]
+        raise LogError("KEY_NOT_READ", f"a key was written to {self.topic!r}, and is not there", topic=self.topic)
+
+    def _take_record(self, record: SourceRecord) -> None:
+        """Take a record of the topic; one of another format, which others wrote, is left out."""
+        try:
+            key = (record.key or b"").decode()
+            if key == _NEXT_SEGMENT:
+                self._ahead_ms = max(self._ahead_ms, record.timestamp_ms)
+            self._take(key, record.value)
+        except (ValueError, msgspec.MsgspecError) as error:
+            _LOG.warning(
+                "the record at offset %d of %r is no key and no erasure, and is left out: %s",
+                record.offset, self.topic, type(error).__name__,
+            )  # fmt: skip
 
     def _take(self, key: str, value: bytes | None) -> None:
         if key.startswith(_ERASED):
@@ -300,7 +342,10 @@ class SubjectKeys:
                 del self._of_subject[subject]
         else:
             found = decode_json(value, as_type=_KeyRow)
-            self._keys[key] = found.subject, base64.b64decode(found.key)
+            secret = base64.b64decode(found.key, validate=True)
+            if len(secret) != _KEY_BYTES:
+                raise ValueError(f"a key of {len(secret)} bytes")
+            self._keys[key] = found.subject, secret
             self._of_subject.setdefault(found.subject, key)
 
     def _append(self, rows: list[tuple[str, bytes | None]], now_ms: int) -> None:

@@ -9,15 +9,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from hayase.core.errors import SerializationError, TopologyError
-from hayase.patterns.personal_data import PersonalFields
+from hayase.patterns.personal_data import PersonalFields, has_fields, mark_inside, without_values
 from hayase.serde import Serde, Serdes
-from hayase.serde.pydantic_models import is_model
 
 if TYPE_CHECKING:
     from hayase.patterns.subject_keys import SubjectKeys
@@ -70,7 +66,7 @@ class TypeNames:
 
     def _add(self, hint: object) -> None:
         root = typing.get_origin(hint) or hint
-        if not isinstance(root, type) or not (_has_fields(root) or (self.kind == "state" and root in _PLAIN)):
+        if not isinstance(root, type) or not (has_fields(root) or (self.kind == "state" and root in _PLAIN)):
             allowed = "dataclasses, msgspec Structs and Pydantic models"
             raise _invalid(
                 f"{hint!r} cannot be a {self.kind}; allowed are {allowed}"
@@ -81,7 +77,14 @@ class TypeNames:
             raise _invalid(f"two {self.kind}s are called {name!r}; types go by their names: rename one")
         self._names[root] = name
         self._serdes[name] = Serdes.json(hint)
-        if _has_fields(root) and (fields := PersonalFields(root, self._keys)):
+        if not has_fields(root):
+            if (inside := mark_inside(hint)) is not None:
+                raise TopologyError(
+                    "INVALID_PERSONAL_FIELD",
+                    f"{hint!r} cannot be a {self.kind}: {inside} in it is personal, and only fields of a {self.kind} "
+                    "are encrypted; make it a field of a class",
+                )
+        elif fields := PersonalFields(root, self._keys):
             self._personal[name] = fields
 
     def __contains__(self, name: object) -> bool:
@@ -98,9 +101,10 @@ class TypeNames:
             return name
         if value is None and self.nullable:
             return ""
+        given = f"{value!r:.200}" if self._keys is None else f"a {type(value).__name__}"  # it may hold personal data
         raise SerializationError(
             "UNKNOWN_TYPE",
-            f"{value!r:.200} is no {self.kind} of this aggregate; its {self.kind}s are {', '.join(self.types)}",
+            f"{given} is no {self.kind} of this aggregate; its {self.kind}s are {', '.join(self.types)}",
         )
 
     def name_of_type(self, value_type: type) -> str | None:
@@ -109,13 +113,27 @@ class TypeNames:
 
     def encode(self, name: str, value: object) -> bytes:
         """The JSON of a value of that name, in the clear; raises SerializationError."""
-        return b"null" if not name else self._serdes[name].to_bytes(value)
+        if not name:
+            return b"null"
+        try:
+            return self._serdes[name].to_bytes(value)
+        except SerializationError as error:
+            if name not in self._personal:
+                raise
+            refused = error
+        raise without_values(f"a {name} cannot be written", refused)
 
     def seal(self, name: str, value: object, aggregate_id: str) -> bytes:
         """The JSON of a value as it is written: personal fields are encrypted; raises SerializationError."""
         data = self.encode(name, value)
         personal = self._personal.get(name)
         return data if personal is None else personal.sealed(value, data, aggregate_id)
+
+    def without_personal(self, value: object) -> object:
+        """A value as it is compared where its personal fields do not count; raises SerializationError."""
+        name = self.name_of(value)
+        personal = self._personal.get(name)
+        return value if personal is None else (name, personal.left_out(self.encode(name, value)))
 
     def decode(self, name: str, data: bytes) -> Any:
         """The value of JSON, personal fields in the clear or erased.
@@ -131,10 +149,19 @@ class TypeNames:
                 "UNKNOWN_TYPE", f"{name!r} is no {self.kind} of this aggregate; known are {', '.join(self.types)}"
             )
         personal = self._personal.get(name)
-        value = serde.from_bytes(data if personal is None else personal.opened(data))
-        if value is None:
-            raise SerializationError("MALFORMED_VALUE", f"null is no {name}")
-        return value
+        if personal is not None:
+            data = personal.opened(data)
+        try:
+            value = serde.from_bytes(data)
+        except SerializationError as error:
+            if personal is None:
+                raise
+            refused = error
+        else:
+            if value is None:
+                raise SerializationError("MALFORMED_VALUE", f"null is no {name}")
+            return value
+        raise without_values(f"it is no {name}", refused)
 
 
 def hints_of(function: Callable[..., object], position: int, what: str) -> tuple[object, ...]:
@@ -165,10 +192,6 @@ def union_members(hint: object) -> tuple[object, ...]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return tuple(member for each in typing.get_args(hint) for member in union_members(each))
     return (hint,)
-
-
-def _has_fields(root: type) -> bool:
-    return is_dataclass(root) or issubclass(root, msgspec.Struct) or is_model(root)
 
 
 def _invalid(message: str) -> TopologyError:

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,14 @@ def test_a_version_that_is_not_there_and_two_points_at_once_are_refused(orders: 
     assert missing.value.condition == "VERSION_NOT_THERE"
     with pytest.raises(ConfigError):
         events.state("17", version=1, at=5)
+
+
+@pytest.mark.parametrize("version", [-1, 2**70, "1"])
+def test_a_version_that_is_none_is_refused(orders: LocalOrders, version: Any) -> None:
+    events = app_of(orders).events("order")
+    for read in (partial(events.state, "17", version=version), partial(events.history, "17", from_version=version)):
+        with pytest.raises(ConfigError, match="a version is a whole number from 0 on"):
+            read()
 
 
 def test_an_aggregate_that_is_not_in_the_topology_is_refused_with_those_that_are(orders: LocalOrders) -> None:

@@ -82,6 +82,24 @@ def test_a_value_of_another_type_is_refused_with_the_types_that_there_are() -> N
         order_aggregate().command("1", Placed("book"))  # type: ignore[arg-type] # it is what is tested
 
 
+def test_a_reaction_that_takes_another_event_than_that_which_it_is_for_is_refused() -> None:
+    order = order_aggregate()
+
+    def other(event: Paid, own: Any) -> None: ...
+
+    def either(event: Paid | Placed, own: Any) -> None: ...
+
+    def base(event: object, own: Any) -> None: ...
+
+    def anything(event: Any, own: Any) -> None: ...
+
+    with pytest.raises(TopologyError, match=r"INVALID_REACTION.*'.*other' to Placed takes Paid"):
+        order.on(Placed)(other)
+    for function in (either, base, anything, lambda event, own: None):
+        order.on(Placed)(function)
+    assert len(order.reactions) == 4
+
+
 def test_a_reaction_to_an_event_of_others_is_refused() -> None:
     with pytest.raises(TopologyError) as error:
         order_aggregate().on(Place)  # type: ignore[arg-type] # it is what is tested

@@ -17,6 +17,7 @@ from tests.unit.patterns.test_read_models import Events, fill
 
 from hayase import Serdes, StreamsBuilder
 from hayase.core.errors import ConfigError, SerializationError, TopologyError
+from hayase.core.records import TopicPartition
 from hayase.patterns import (
     AggregateState,
     CommandTarget,
@@ -362,3 +363,56 @@ def test_a_personal_field_whose_type_cannot_be_found_is_refused() -> None:
     with pytest.raises(TopologyError) as refused:
         personal_fields(Local)
     assert refused.value.condition == "INVALID_PERSONAL_FIELD"
+
+
+def test_an_erasure_while_a_command_is_decided_erases_what_the_process_has_read(keys: SubjectKeys) -> None:
+    erasing = [False]
+
+    def decide_and_erase(command: Register, state: Customer | None) -> list[Registered | Noted]:
+        if erasing[0]:
+            keys.erase("ada")  # as another process may at any moment
+        return [Registered("ada", command.name if state is None else state.name)]
+
+    decider = Decider[Register, Registered | Noted, Customer | None](None, decide_and_erase, evolve)
+    aggregate = EventSourced("account", decider, keys=keys)
+    with TopologyTestDriver(aggregate.topology()) as driver:
+        topic = driver.create_input_topic("account-commands", Serdes.string(), Serdes.bytes())
+        for number, name in enumerate((NAME, "of a later one")):
+            erasing[0] = number == 1
+            made = aggregate.command("1", Register("ada", name))
+            topic.pipe_input("1", made.data, headers=command_headers(made, str(number), "/test", 0, {}))
+        events = [read_event(aggregate, record).event for record in recorded(driver, aggregate)]
+        assert events == [Registered("ada", "[erased]"), Registered("ada", "[erased]")]
+        assert driver.store("account-state").get("1").state == Customer("ada", "[erased]")
+
+
+def test_what_is_written_after_an_erasure_is_read_in_spite_of_what_was_read_before_it(keys: SubjectKeys) -> None:
+    driver, aggregate = run(keys, ("1", Register("ada", NAME)))
+    with driver:
+        keys.erase("ada")
+        made = aggregate.command("1", Register("ada", "Ada again"))
+        topic = driver.create_input_topic("account-commands", Serdes.string(), Serdes.bytes())
+        topic.pipe_input("1", made.data, headers=command_headers(made, "b", "/test", 0, {}))
+        assert driver.store("account-state").get("1").state == Customer("ada", "Ada again")
+
+
+def test_records_of_others_in_the_topic_of_keys_are_left_out(accounts: Accounts) -> None:
+    from hayase.log.protocol import OutputBatch
+
+    sealed = accounts.aggregate.command("1", Register("ada", NAME))
+    writer = accounts.log.writer()
+    odd: list[tuple[bytes | None, bytes | None]] = [
+        (b"\xff", b"x"), (b"abc", b"no json"), (b"abc", b'{"subject":"ada","key":"AAAA"}'),
+        (b"abc", b'{"subject":"ada","key":"!"}'), (b"erased/bob", b"no json"), (b"erased/bob", b'{"subject":1}'),
+    ]  # fmt: skip
+    rows = [key for key, _ in odd], [value for _, value in odd], [1] * len(odd)
+    writer.append([OutputBatch("account-keys", *rows, None, None)])
+    writer.close()
+    accounts.keys.refresh()
+    assert accounts.aggregate.command_types.decode("Register", sealed.data) == Register("ada", NAME)
+    accounts.keys.erase("ada")
+    assert accounts.keys.status("ada").erased_ms is not None and accounts.keys.status("bob").erased_ms is None
+    for place, end in accounts.log.end_offsets([TopicPartition("account-keys", 0)]).items():
+        for batch in accounts.log.reader().fetch(place, 0, end):
+            subjects = [accounts.keys.erased_subject(batch.record(row)) for row in range(len(batch))]
+            assert [each for each in subjects if each is not None] == ["ada"]

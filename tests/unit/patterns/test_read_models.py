@@ -150,6 +150,7 @@ def test_waiting_ends_with_an_error_where_nothing_fills_the_model(events: Events
 def test_a_position_of_another_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="reads 'order-events', and the position is one in 'stock-events'"):
         model_in(tmp_path).wait_for(EventPosition("stock-events", 0, 1))
+    model_in(tmp_path).wait_for(None)  # of a reply that is not accepted
 
 
 @pytest.mark.long
@@ -372,3 +373,36 @@ def test_a_table_of_other_types_is_refused(events: Events, tmp_path: Path) -> No
     model = ReadModel("orders", order, project, SqliteTable(Changed, "order_id", tmp_path / "shop.db"))
     with model.target.session() as session, pytest.raises(ConfigError, match="'cents' as INTEGER, not as TEXT"):
         registry.check_columns(session, model.target, "orders", 1)
+
+
+def failed(model: ReadModel, events: Events) -> str:
+    with running(model, events) as runner:
+        eventually(lambda: runner.status.state is ReadModelState.FAILED)
+        return runner.status.reason
+
+
+@pytest.mark.long
+def test_a_log_that_is_older_than_the_table_stops_the_model_instead_of_skipping_events(tmp_path: Path) -> None:
+    older, newer = Events(tmp_path / "older"), Events(tmp_path / "newer")
+    topic_id = older.log.describe(["order-events"])["order-events"].topic_id
+    newer.record("1", Placed("book"), Paid(5))
+    fill(model_in(tmp_path), newer)
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as database:  # as if `older` were a copy of it
+        database.execute("UPDATE hayase_offsets SET topic_id = ?", (topic_id,))
+        database.commit()
+    older.record("1", Placed("pen"))
+    assert "READ_MODEL_OF_ANOTHER_TOPIC" in (reason := failed(model_in(tmp_path), older))
+    assert "up to offset 2" in reason and "ends at offset 1" in reason and "version=2" in reason
+    fill(model_in(tmp_path, version=2), older)
+    assert rows(tmp_path, "orders_v2") == [("1", "pen", 0)]
+    older.log.close()
+    newer.log.close()
+
+
+@pytest.mark.long
+def test_a_topic_that_was_made_again_stops_the_model_instead_of_mixing_rows(events: Events, tmp_path: Path) -> None:
+    events.record("1", Placed("book"))
+    fill(model_in(tmp_path), events)
+    events.log.delete_topic("order-events")
+    events.log.create_topic("order-events", 2, {"retention.ms": "-1"})
+    assert "was deleted and made again" in failed(model_in(tmp_path), events)

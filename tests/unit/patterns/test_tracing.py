@@ -118,3 +118,16 @@ def test_records_that_name_each_other_as_their_cause_are_shown_once_each(log_dir
     roots = tree(find(log, "odd", topics_of_patterns(log)))
     assert sorted(each.id for each, _ in walk(roots)) == ["x", "y"]
     log.close()
+
+
+def test_what_others_have_written_makes_up_no_lines_and_steers_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = open_log(LogConfig("embedded", str(tmp_path)))
+    made = PAYMENTS.command("17\n1970-01-01  event Paid of payments 18\x1b[2J", Do("17"))
+    headers = command_headers(made, "a", "/shop", 0, {"correlationid": "visit"})
+    write(log, "payments-commands", made.aggregate_id.encode(), made.data, 0, headers)
+    log.close()
+    assert run_cli(["trace", "visit", "--log-dir", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert r"payments 17\n1970-01-01  event Paid of payments 18\x1b[2J (a)" in line

@@ -14,6 +14,7 @@ from hayase.patterns.read_models.registry import VersionInfo, table_of
 from hayase.patterns.read_models.rows import Projection, RowShape, invalid
 from hayase.patterns.read_models.sources import EventSource, Source, TableSource
 from hayase.patterns.read_models.targets import Session, Target, check_name
+from hayase.patterns.reasons import reason_of
 from hayase.patterns.replies import EventPosition
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
@@ -91,10 +92,9 @@ class ReadModel:
         try:
             return self.projected(given)
         except Exception as error:  # the projection is the user's
-            reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
             raise ProcessingError(
                 "PROJECTION_FAILED",
-                f"the read model {self.name!r} cannot take {getattr(given, 'type', 'a change')}: {reason}",
+                f"the read model {self.name!r} cannot take {getattr(given, 'type', 'a change')}: {reason_of(error)}",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
@@ -117,20 +117,23 @@ class ReadModel:
             return []
         return list(self.shape.changes(self.on_erased(subject)))
 
-    def wait_for(self, position: EventPosition, timeout: timedelta = timedelta(seconds=10)) -> None:
+    def wait_for(self, position: EventPosition | None, timeout: timedelta = timedelta(seconds=10)) -> None:
         """Wait until the rows that the view shows have everything before a position: to read one's own writes.
 
         It asks the database, from any process; the log is not needed. In SQL it is: `next_offset` in `hayase_offsets`,
         of the connector `<name>_v<version>` and the partition, is at least the offset.
 
         Args:
-            position: of a reply, `reply.position`.
+            position: of a reply, `reply.position`; `None`, of a reply that is not accepted: it returns at once, for
+                nothing was recorded.
             timeout: how long to wait; also for a database that is away.
 
         Raises:
             ReadModelBehindError: `READ_MODEL_BEHIND`: not within the timeout.
             TopologyError: `INVALID_READ_MODEL`: the read model does not read the topic of the position.
         """
+        if position is None:
+            return
         if position.topic != self.source.topic:
             raise invalid(
                 f"the read model {self.name!r} reads {self.source.topic!r}, and the position is one in "

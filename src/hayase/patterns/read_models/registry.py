@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.core.errors import ConfigError, StateError
@@ -121,6 +122,45 @@ def offsets(session: Session, name: str, version: int) -> dict[tuple[str, int], 
         (table_of(name, version),),
     )
     return {(topic_id, partition): offset for topic_id, partition, offset in rows}
+
+
+def check_topic(session: Session, name: str, version: int, topic: str, topic_id: str, ends: Mapping[int, int]) -> None:
+    """Refuse a table whose offsets are none of the topic: what is in it would be skipped, or added to other rows.
+
+    Args:
+        session: of the database.
+        name: of the read model.
+        version: of its table.
+        topic: that it reads.
+        topic_id: of the topic.
+        ends: the end of each partition.
+
+    Raises:
+        ConfigError: `READ_MODEL_OF_ANOTHER_TOPIC`.
+    """
+    if not session.columns("hayase_offsets"):
+        return
+    rows = session.execute(
+        "SELECT topic_id, kafka_partition, next_offset FROM hayase_offsets "
+        "WHERE connector = ? AND topic = ? AND next_offset IS NOT NULL AND next_offset > 0",
+        (table_of(name, version), topic),
+    )
+    for id_, partition, offset in rows:
+        if id_ != topic_id:
+            what = "was deleted and made again since, or is that of another log"
+        elif offset > ends.get(partition, 0):
+            what = f"ends at offset {ends.get(partition, 0)} of partition {partition}: it is an older copy"
+        else:
+            continue
+        raise ConfigError(
+            "READ_MODEL_OF_ANOTHER_TOPIC",
+            f"the table {table_of(name, version)!r} has the records of {topic!r} up to offset {offset} of partition "
+            f"{partition}, and the topic {what}. New records would be skipped, or written beside rows that it does not "
+            f"have. Fill a new table from the beginning: version={version + 1}, then `hayase read-models switch`",
+            read_model=name,
+            version=version,
+            topic=topic,
+        )
 
 
 def reached(session: Session, name: str, topic: str, partition: int, offset: int) -> bool:

@@ -26,7 +26,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.open import open_log
-from hayase.log.protocol import Log, RecordBatch
+from hayase.log.protocol import Log, RecordBatch, TopicInfo
 from hayase.patterns.read_models import registry
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.sources import TableSource
@@ -211,6 +211,7 @@ def begun(
 
     Raises:
         UnknownTopicError: the topic does not exist.
+        ConfigError: `READ_MODEL_OF_ANOTHER_TOPIC`: the offsets in the database are none of the topic.
         RetriableError: the database is away.
     """
     if model.source.keys is not None and len(model.topics) > 1:
@@ -243,10 +244,18 @@ def begun(
     )
     try:
         loop.begin()
+        _check_topic(model, log, infos[model.source.topic])
     except BaseException:
         loop.close()
         raise
     return loop
+
+
+def _check_topic(model: ReadModel, log: Log, info: TopicInfo) -> None:
+    places = [TopicPartition(info.name, number) for number in range(info.partitions)]
+    ends = {place.partition: end for place, end in log.end_offsets(places).items()}
+    with model.target.session() as session:
+        registry.check_topic(session, model.name, model.version, info.name, info.topic_id, ends)
 
 
 class ProjectionConversion:

@@ -12,6 +12,7 @@ import msgspec
 from hayase.core.records import Headers, Record
 from hayase.patterns import cloud_events
 from hayase.patterns.command_reading import Envelope
+from hayase.patterns.reasons import shortened
 from hayase.patterns.replies import Reply, decode_reply
 from hayase.patterns.saga.rows import Answer, read_command_id
 from hayase.processor.api import ContextualProcessor
@@ -88,7 +89,7 @@ class AnswerReader(ContextualProcessor[bytes, bytes, bytes, bytes]):
 
 
 def _answer_of(command_id: str, reply: Reply) -> Answer:
-    return Answer(command_id, "reply", reply.status, reply.reason, reply.events)
+    return Answer(command_id, "reply", reply.status, shortened(reply.reason), reply.events)
 
 
 def _headers(answer: Answer, answered: str, source: str | None, correlation: str | None) -> Headers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import HayaseError
+from hayase.core.errors import LogError, SerializationError, TopologyError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -24,6 +24,7 @@ from hayase.patterns.command_reading import (
     reply_headers,
 )
 from hayase.patterns.outgoing import Outgoing
+from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
 from hayase.patterns.saga.definition import SagaState, check_versions
@@ -84,6 +85,8 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         """See `Processor.init`."""
         super().init(context)
         name = self._saga.name
+        for keys in self._saga.keys_of_targets:
+            keys.bind(context.app_configs())
         self._rows = context.get_state_store(self._saga.state_store)
         self._timers = context.get_state_store(f"{name}-timers")
         self._open = context.get_state_store(self._saga.open_store)
@@ -137,12 +140,12 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
 
         def ordered(machine: SagaMachine) -> None:
             if envelope.type == "CancelSaga":
-                refused.append(machine.cancel(command.reason))
+                refused.append(machine.cancel(shortened(command.reason)))
             else:
                 refused.append(None if machine.retry() else "it waits for nothing")
 
         self._change(row, envelope.command_id, ordered)
-        reason = refused[0]
+        reason = refused[0] if refused else "the saga has ended, and had other steps than the program has now"
         self._reply(envelope, "accepted" if reason is None else "rejected", reason or "")
 
     def _start(self, envelope: Envelope, data: Any, row: SagaRow | None) -> None:
@@ -174,6 +177,9 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
     def _change(self, row: SagaRow, cause: str, change: Callable[[SagaMachine], object]) -> None:
         """Apply something to a saga, send what comes of it, and keep row and timers."""
         now_ms = self.context.current_system_time_ms()
+        if not self._has_steps_of(row):
+            self._counted["unknown-answer"].record()
+            return
         was_open, due = row.status in OPEN, {name: step.due_ms for name, step in row.steps.items()}
         machine = SagaMachine(self._saga.name, self._saga.definitions[row.version], row, now_ms)
         change(machine)
@@ -191,14 +197,38 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         if not is_open:
             self._timers.put(time_key(now_ms + self._saga.kept_ms, f"{row.id}\0"), b"")
 
+    def _has_steps_of(self, row: SagaRow) -> bool:
+        """Whether the definition still has the steps with which a saga began.
+
+        Raises:
+            TopologyError: `SAGA_STEPS_CHANGED`: it has not, and the saga is open.
+        """
+        steps = self._saga.definitions[row.version].steps
+        if row.steps.keys() == steps.keys():
+            return True
+        if row.status in OPEN:
+            raise TopologyError(
+                "SAGA_STEPS_CHANGED",
+                f"{self._saga.name} {row.id!r} is open, and began with the steps {', '.join(row.steps)}; version "
+                f"{row.version} of the program has {', '.join(steps)}. Raise `version`, and give the former steps as "
+                f"earlier={{{row.version}: […]}}",
+            )
+        return False
+
     def _send(self, row: SagaRow, machine: SagaMachine, command: CommandId, cause: str, now_ms: int) -> None:
         step = self._saga.definitions[row.version].steps[command.step]
         try:
             name = next(iter(self._saga.data.types))
             state = SagaState(row.id, self._saga.data.decode(name, bytes(row.data)))
             made = step.command(state, undo=command.undo)
+            if len(made.data) > _MAX_BYTES:
+                raise SerializationError(
+                    "TOO_LARGE", f"the command {made.type} has {len(made.data)} bytes; allowed are {_MAX_BYTES}"
+                )
+        except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
+            raise
         except Exception as error:  # actions and undos are the user's
-            reason = error.message if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
+            reason = reason_of(error)
             _LOG.warning("saga %s %s: %s cannot be made: %s", self._saga.name, row.id, command.text(), reason)
             self._counted["cannot-send"].record()
             machine.could_not_send(command, reason)
@@ -239,7 +269,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
                 continue
             if not step:
                 self._forget(row, now_ms)
-            elif row.steps[step].due_ms == due_ms:
+            elif step in row.steps and row.steps[step].due_ms == due_ms:
                 self._counted["timer"].record()
                 row.steps[step].due_ms = 0
                 self._change(row, f"{self._saga.name}:{saga_id}:{step}:timer", _firing(step))

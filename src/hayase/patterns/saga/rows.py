@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ SagaStatus = Literal["running", "undoing", "completed", "cancelled"]
 StepStatus = Literal["waiting", "acting", "done", "refused", "given-up", "undoing", "undone"]
 Outcome = Literal["success", "refusal", "unknown"]
 OPEN: frozenset[SagaStatus] = frozenset({"running", "undoing"})
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 class StepRow(msgspec.Struct):
@@ -147,6 +149,6 @@ def read_command_id(saga: str, text: str) -> CommandId | None:
     if not text.startswith(f"{saga}:"):
         return None
     parts = text[len(saga) + 1 :].rsplit(":", 3)
-    if len(parts) < 4 or parts[2] not in ("action", "undo") or not (parts[3].isascii() and parts[3].isdigit()):
+    if len(parts) < 4 or parts[2] not in ("action", "undo") or not _NUMBER.fullmatch(parts[3]):
         return None
     return CommandId(saga, parts[0], parts[1], parts[2] == "undo", int(parts[3]))

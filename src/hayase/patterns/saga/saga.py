@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
@@ -20,6 +20,9 @@ from hayase.patterns.type_names import TypeNames
 from hayase.processor.timestamps import wall_clock_timestamp
 from hayase.serde import Serdes
 from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hayase.patterns.subject_keys import SubjectKeys
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
@@ -105,6 +108,11 @@ class Saga(CommandTarget[Any], Generic[D]):
         """What its steps send commands to."""
         found = {step.to.name: step.to for each in self.definitions.values() for step in each.steps.values()}
         return tuple(found.values())
+
+    @property
+    def keys_of_targets(self) -> tuple[SubjectKeys, ...]:
+        """By which the personal fields of the commands of its steps are encrypted."""
+        return tuple({id(each.keys): each.keys for each in self.targets if each.keys is not None}.values())
 
     def start(self, saga_id: str, data: D) -> AggregateCommand:
         """The command that starts a saga; raises SerializationError."""
