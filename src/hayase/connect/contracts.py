@@ -505,6 +505,15 @@ class RepeatableSinkTask(RangeSinkTask):
         may write the same number at the same time: the first complete one wins.
         """
 
+    def target(self) -> str:
+        """What is written to, as a folder; empty by default. Asked after `start`.
+
+        A range that an earlier configuration has begun is written again where both name the same target, since a
+        complete range stays as it is there. Where they do not, or name none, the worker refuses to go on: the range may
+        be complete in the other target.
+        """
+        return ""
+
 
 class Transformation(Versioned, ABC):
     """A single message transform."""

@@ -33,12 +33,14 @@ class RangeRecord(msgspec.Struct, frozen=True):
         start: its first offset.
         end: the offset behind it.
         digest: of the configuration that it is written with.
+        target: what the task says that it writes to; empty: it does not say.
     """
 
     number: int
     start: int
     end: int
     digest: str
+    target: str = ""
 
 
 def ranges_topic(group: str) -> str:
@@ -136,7 +138,8 @@ class RepeatableSinkLoop(SinkTaskLoop):
         """See `SinkTaskLoop.begin`; writes the ranges again that may be incomplete.
 
         Raises:
-            ConnectError: `RANGE_OF_OTHER_CONFIGURATION`: such a range was begun with another configuration.
+            ConnectError: `RANGE_OF_OTHER_CONFIGURATION`: such a range was begun with another configuration, and whether
+                it has the same target is not known.
         """
         shown = self._group_offsets.load(self._partitions)
         ends = {each: record.end for each, record in self._recorded.items()}
@@ -144,7 +147,7 @@ class RepeatableSinkLoop(SinkTaskLoop):
         self.positions = start_positions(self._log, self._partitions, {**shown, **ends}, self._reset)
         again = {each: record for each, record in self._recorded.items() if each not in complete}
         for partition, record in again.items():
-            if record.digest != self._digest:
+            if record.digest != self._digest and (not record.target or record.target != self._target.target()):
                 raise self._other_configuration(partition, record)
         ranges = [
             RangeNumber(record.number, self._reader.read_range(partition, record.start, record.end))
@@ -156,9 +159,10 @@ class RepeatableSinkLoop(SinkTaskLoop):
     def _other_configuration(self, partition: SinkPartition, record: RangeRecord) -> ConnectError:
         return ConnectError(
             "RANGE_OF_OTHER_CONFIGURATION",
-            f"range {record.number} (offsets {record.start} to {record.end}) was begun with another configuration, and "
-            "whether it is complete in its target is not known. Put the old configuration back until the connector "
-            "runs, or say where to go on: PATCH /connectors/…/offsets",
+            f"range {record.number} (offsets {record.start} to {record.end}) was begun with another configuration "
+            f"for {record.target or 'a target of which nothing is known'}, and whether it is complete there is not "
+            "known. Put the old configuration back until the connector runs, or say where to go on: "
+            "PATCH /connectors/…/offsets",
             topic=partition.topic,
             partition=partition.partition,
         )
@@ -189,7 +193,9 @@ class RepeatableSinkLoop(SinkTaskLoop):
             for each in ranges
         ]
         records = {
-            each.range.partition: RangeRecord(each.number, each.range.start, each.range.end, self._digest)
+            each.range.partition: RangeRecord(
+                each.number, each.range.start, each.range.end, self._digest, self._target.target()
+            )
             for each in numbered
         }
         self._publisher.publish(

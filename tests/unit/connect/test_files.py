@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import polars as pl
@@ -246,21 +247,94 @@ def test_a_path_whose_file_system_is_not_there_is_refused_at_its_key(
 class _CutOff(io.BytesIO):
     """A file whose store is away once, in the middle."""
 
-    away = False
+    away = 0
 
-    def read1(self, size: int | None = -1, /) -> bytes:
+    def _fail_once(self) -> None:
         if self.tell() and not self.away:
-            type(self).away = True
+            type(self).away += 1
             raise OSError("away")
-        return self.readline(size)
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._fail_once()
+        line = self.readline()
+        buffer[: len(line)] = line
+        return len(line)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._fail_once()
+        return super().read(size)
 
 
+@pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_a_file_whose_store_goes_away_in_the_middle_is_read_on(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    frame = pl.DataFrame(ROWS)
+    frame.write_ndjson(tmp_path / "in.json") if kind == "json" else frame.write_parquet(tmp_path / "in.parquet")
+    monkeypatch.setattr(_CutOff, "away", 0)
+    monkeypatch.setattr(LocalFileSystem, "open", lambda files, path, mode: _CutOff(Path(path).read_bytes()))
+    with source(log, tmp_path / "*", format=kind, errors_tolerance="all") as connector:
+        connector.run_to_end()
+        assert rows(connector) == ROWS
+    assert _CutOff.away == 1
+
+
+WITHOUT_TOMBSTONES = {
+    "transforms": "rows",
+    "transforms.rows.type": "Filter",
+    "transforms.rows.predicate": "deleted",
+    "predicates": "deleted",
+    "predicates.deleted.type": "RecordIsTombstone",
+}
+
+
+def test_a_corrected_configuration_writes_the_range_on_which_the_one_before_failed(log: Log, tmp_path: Path) -> None:
+    with sink(log, tmp_path, format="parquet") as connector:
+        send(connector, *ROWS)
+        connector.produce("rows", None, None)
+        with pytest.raises(ConnectError):
+            connector.run_to_end()
+    with sink(log, tmp_path, format="parquet", **WITHOUT_TOMBSTONES) as connector:
+        connector.run_to_end()
+    (manifest,) = (tmp_path / "_manifests" / "out").iterdir()
+    described = json.loads(manifest.read_text())
+    assert (described["start"], described["end"], described["records"]) == (0, 3, 2)
+    assert pl.read_parquet(tmp_path / described["files"][0]).rows(named=True) == ROWS
+
+
+def test_a_file_that_another_configuration_has_left_without_a_manifest_does_not_count(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
-    monkeypatch.setattr(LocalFileSystem, "open", lambda files, path, mode: _CutOff(Path(path).read_bytes()))
-    with source(log, tmp_path / "*.txt", format="lines") as connector:
+    with sink(log, tmp_path, format="csv") as connector:
+        send(connector, *ROWS)
+        monkeypatch.setattr("hayase.connect.files.file_sink.json.dumps", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            connector.step()
+        monkeypatch.undo()
+    renamed = {
+        "transforms": "town",
+        "transforms.town.renames": "city:town",
+        "transforms.town.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+    }
+    with sink(log, tmp_path, format="csv", **renamed) as connector:
         connector.run_to_end()
-        assert rows(connector) == ["one", "two", "three"]
-    assert _CutOff.away
+    (manifest,) = (tmp_path / "_manifests" / "out").iterdir()
+    (name,) = json.loads(manifest.read_text())["files"]
+    assert (tmp_path / name).read_text() == "id,town\n1,Oslo\n2,Rome\n"
+    assert len([*tmp_path.glob("*.csv")]) == 2
+
+
+def test_an_open_range_of_another_folder_is_refused_with_that_folder(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sink(log, tmp_path / "one") as connector:
+        send(connector, *ROWS)
+        monkeypatch.setattr("hayase.connect.files.file_sink.json.dumps", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            connector.step()
+        monkeypatch.undo()
+    with (
+        sink(log, tmp_path / "two") as connector,
+        pytest.raises(ConnectError, match=f"for {tmp_path}/one, and whether it is complete there is not known"),
+    ):
+        connector.run_to_end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import uuid
@@ -85,6 +86,10 @@ class FileSinkTask(RepeatableSinkTask):
         self._time_format = config.string("partition.time.format")
         self._fields = config.list("partition.fields")
 
+    def target(self) -> str:
+        """See `RepeatableSinkTask.target`: the folder."""
+        return self._folder
+
     def write(self, ranges: Sequence[RangeNumber]) -> None:
         """See `RepeatableSinkTask.write`."""
         try:
@@ -109,12 +114,24 @@ class FileSinkTask(RepeatableSinkTask):
                 by_folder.setdefault(folder, []).append(record)
         files: list[str] = []
         for folder, records in by_folder.items():
-            path = f"{folder}{name}.{_SUFFIXES[self._format]}"
             data = file_bytes([each.value for each in records], self._format)
-            create_file(self._files, f"{self._folder}/{path}", data)
-            files.append(path)
+            files.append(self._write_file(f"{folder}{name}", data))
         described = {"files": files, "start": part.start, "end": part.end, "records": len(part.records)}
         create_file(self._files, manifest, json.dumps(described).encode())
+
+    def _write_file(self, name: str, data: bytes) -> str:
+        """The path of a file with these bytes, in the folder.
+
+        A file that has the name already may have other rows, of another configuration or of a topic that was not
+        compacted yet: then no manifest names it.
+        """
+        path = f"{name}.{_SUFFIXES[self._format]}"
+        if create_file(self._files, f"{self._folder}/{path}", data):
+            return path
+        if self._files.cat_file(f"{self._folder}/{path}") != data:
+            path = f"{name}-{hashlib.sha256(data).hexdigest()[:16]}.{_SUFFIXES[self._format]}"
+            create_file(self._files, f"{self._folder}/{path}", data)
+        return path
 
     def _folder_or_refusal(self, record: SinkRecord) -> str | None:
         """The folder of a record; `None` if it cannot be a row, and that is tolerated."""

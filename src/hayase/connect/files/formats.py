@@ -84,14 +84,46 @@ def _csv_rows(text: io.TextIOWrapper) -> Iterator[object]:
         raise DataError("FILE_DAMAGED", f"the file is no text in UTF-8: {error}") from error
 
 
+class _StoredFile(io.RawIOBase):
+    """A file of a store; `error` says that the store failed, which is no fault of the file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            data = self._file.read(len(buffer))
+        except Exception as error:
+            self.error = error
+            raise
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def _parquet_rows(file: BinaryIO) -> Iterator[object]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    stored = _StoredFile(file)
     try:
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in pq.ParquetFile(stored).iter_batches():
             yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:
+        if stored.error is not None:
+            raise stored.error from error
         raise DataError("FILE_DAMAGED", f"the file is no Parquet: {error}") from error
 
 
