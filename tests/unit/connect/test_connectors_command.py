@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from hayase.cli.main import run_cli
+from hayase.connect.exceptions import ConnectError
 from hayase.connect.rest_client import RestClient, RestError
 from hayase.connect.worker import ConnectWorker
 from hayase.log.open import open_log
@@ -223,3 +224,28 @@ def test_shells_complete_commands_and_the_names_of_connectors(url: str, file: Pa
     assert completed("hayase connectors pause other", HAYASE_CONNECT_URL=url) == []
     assert completed("hayase connectors pause ", HAYASE_CONNECT_URL="http://127.0.0.1:9") == [], "no worker, no trace"
     assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
+
+
+def test_a_worker_does_not_run_the_connectors_of_another_group(tmp_path: Path, file: Path) -> None:
+    log = LogConfig("embedded", str(tmp_path / "log"), {"fsync": "false"})
+    props = {"listeners": "http://127.0.0.1:0", "group.id": "one"}
+    with ConnectWorker(log, props):
+        pass
+    with pytest.raises(ConnectError, match=r"are those of group\.id=one, .* start it as one") as refused:
+        ConnectWorker(log, {**props, "group.id": "two"}).start()
+    assert refused.value.condition == "CONFIGS_OF_ANOTHER_GROUP"
+    with ConnectWorker(log, {**props, "group.id": "two", "config.storage.topic": "two-configs"}):
+        pass
+    with ConnectWorker(log, props) as again:
+        assert again.herder.connectors() == []
+
+
+def test_the_command_says_in_one_line_that_connectors_are_of_another_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ConnectWorker(LogConfig("embedded", str(tmp_path / "log"), {}), {"listeners": "http://127.0.0.1:0"}):
+        pass
+    (tmp_path / "two.properties").write_text("group.id=two\nlisteners=http://127.0.0.1:0\n")
+    command = ["connect", "--config-file", str(tmp_path / "two.properties"), "--log-dir", str(tmp_path / "log")]
+    assert run_cli(command) == 1
+    assert "CONFIGS_OF_ANOTHER_GROUP" in capsys.readouterr().err

@@ -57,7 +57,7 @@ class Herder:
         self._runners: dict[str, ConnectorRunner] = {}
         self._ending: dict[str, ConnectorRunner] = {}  # deleted; a new one of the name would be fenced by its end
         config, clock = env.config, env.clock
-        self._configs = ConfigStore(KeyedTopic(env.log, config.string("config.storage.topic"), 1, clock))
+        self._configs = ConfigStore(KeyedTopic(env.log, config.string("config.storage.topic"), 1, clock), config.group)
         partitions = config.int("status.storage.partitions")
         self._statuses = StatusStore(
             KeyedTopic(env.log, config.string("status.storage.topic"), partitions, clock), clock

@@ -19,6 +19,8 @@ from hayase.log.protocol import Log, OutputBatch
 _COMPACTED = {"cleanup.policy": "compact"}
 _CONNECTOR, _TASK, _COMMIT, _TARGET = "connector-", "task-", "commit-", "target-state-"
 _FENCING = "tasks-fencing-"
+_GROUP = "worker-group"
+"""Key of a record of ours, which Kafka Connect does not have."""
 
 
 class KeyedTopic:
@@ -93,6 +95,10 @@ class _TargetValue(msgspec.Struct):
     v2: str | None = msgspec.field(default=None, name="state.v2")
 
 
+class _Group(msgspec.Struct):
+    group: str = msgspec.field(name="group.id")
+
+
 class _Commit(msgspec.Struct):
     tasks: int
 
@@ -138,20 +144,24 @@ class ConfigStore:
 
     Args:
         topic: where they are; it has one partition, so that their order is one.
+        group: the worker's `group.id`.
     """
 
-    def __init__(self, topic: KeyedTopic) -> None:
+    def __init__(self, topic: KeyedTopic, group: str) -> None:
         self._topic = topic
+        self._group = group
 
     def load(self) -> dict[str, StoredConnector]:
-        """All connectors.
+        """All connectors; the topic is the group's from the first call on.
 
         Raises:
-            ConnectError: `CONFIGS_DAMAGED`: a record of the topic is none of Kafka Connect's.
+            ConnectError: `CONFIGS_OF_ANOTHER_GROUP`; `CONFIGS_DAMAGED`: a record of the topic is none of Kafka
+                Connect's.
         """
         self._topic.ensure()
         values = self._topic.read()
         try:
+            self._claim(values.get(_GROUP))
             return self._connectors(values)
         except msgspec.MsgspecError as error:
             raise ConnectError(
@@ -160,6 +170,21 @@ class ConfigStore:
                 "the worker another config.storage.topic",
                 topic=self._topic.name,
             ) from error
+
+    def _claim(self, stored: bytes | None) -> None:
+        """Two groups with the same connectors would write each record twice: no lease or fence is of both."""
+        if stored is None:
+            self._topic.put({_GROUP: _Group(self._group)})
+            return
+        owner = decode_json(stored, as_type=_Group).group
+        if owner != self._group:
+            raise ConnectError(
+                "CONFIGS_OF_ANOTHER_GROUP",
+                f"the connectors in {self._topic.name} are those of group.id={owner}, and this worker has "
+                f"group.id={self._group}: start it as {owner}, or give it topics of its own by config.storage.topic, "
+                "offset.storage.topic and status.storage.topic",
+                topic=self._topic.name,
+            )
 
     def _connectors(self, values: Mapping[str, bytes]) -> dict[str, StoredConnector]:
         connectors = {
