@@ -7,7 +7,7 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,6 +26,8 @@ connectors = typer.Typer(
 
 _TIMEOUT_S = 90.0
 _WAIT_S = 0.2
+_OLD_FAILURE_S = 5.0
+"""So long the failure of before may be the status of a connector that was changed."""
 _NOT_FOUND = 404
 
 
@@ -84,10 +86,11 @@ def create(
     config = read_connector(file)
     name = config["name"]
     existed = name in client.names()
+    before = _failure_of(client, name) if existed else None
     client.ask("PUT", path_of(name, "config"), config)
     typer.echo(f"{'changed' if existed else 'created'} {name}")
     if wait:
-        _wait_for(client, name, "RUNNING")
+        _wait_for(client, name, "RUNNING", before)
 
 
 @connectors.command(short_help="Check a configuration, key by key.")
@@ -319,20 +322,57 @@ def _set_state(url: str, name: str, action: str, wanted: str, wait: bool) -> Non
         typer.echo(f"asked {name} to {action}")
 
 
-def _wait_for(client: RestClient, name: str, wanted: str, now: Callable[[], float] = time.monotonic) -> None:
-    deadline = now() + _TIMEOUT_S
-    while now() < deadline:
-        try:
-            found = client.ask("GET", path_of(name, "status"))
-        except RestError as error:
-            if error.status != _NOT_FOUND:
-                raise
-            time.sleep(_WAIT_S)  # Kafka Connect has no status of a connector that was made just now
+def _status(client: RestClient, name: str) -> Any:
+    try:
+        return client.ask("GET", path_of(name, "status"))
+    except RestError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return None  # Kafka Connect has no status of a connector that was made just now
+
+
+def _failure(status: Any) -> str | None:
+    """The traces of what has failed; `None`: nothing has."""
+    parts = [status["connector"], *status["tasks"]]
+    if all(part["state"] != "FAILED" for part in parts):
+        return None
+    return "\n".join(part["trace"].strip() for part in parts if part.get("trace")) or "no reason is known"
+
+
+def _failure_of(client: RestClient, name: str) -> str | None:
+    status = _status(client, name)
+    return None if status is None else _failure(status)
+
+
+def _wait_for(
+    client: RestClient,
+    name: str,
+    wanted: str,
+    before: str | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Wait for a state of a connector and its tasks.
+
+    Args:
+        client: of the worker.
+        name: of the connector.
+        wanted: the state.
+        before: how it had failed before it was changed: that is its status until it starts again.
+        now: the clock, in seconds.
+
+    Raises:
+        RestError: `CONNECTOR_FAILED`, `NO_ANSWER`.
+    """
+    began = now()
+    while now() < began + _TIMEOUT_S:
+        found = _status(client, name)
+        if found is None:
+            time.sleep(_WAIT_S)
             continue
+        failure = _failure(found)
+        if failure is not None and (failure != before or now() >= began + _OLD_FAILURE_S):
+            raise RestError("CONNECTOR_FAILED", f"{name} failed: {failure.splitlines()[-1]}", connector=name)
         states = [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
-        if "FAILED" in states:
-            traces = [part["trace"] for part in (found["connector"], *found["tasks"]) if part.get("trace")]
-            raise RestError("CONNECTOR_FAILED", f"{name} failed: {traces[0].strip().splitlines()[-1]}", connector=name)
         if set(states) == {wanted} and (wanted != "RUNNING" or len(states) > 1):
             typer.echo(f"{name}: {wanted}")
             return

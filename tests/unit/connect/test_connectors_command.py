@@ -98,6 +98,30 @@ def test_a_connector_that_has_no_status_yet_is_waited_for(
     assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
 
 
+def test_a_failed_connector_that_gets_a_right_configuration_is_waited_for(
+    url: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = RestClient.ask
+    stale: list[dict[str, str]] = []
+    failed = {"state": "FAILED", "trace": "Traceback\nOSError: of before"}
+
+    def slow_to_start(self: RestClient, method: str, path: str, body: object = None) -> object:
+        if path.endswith("/status") and stale:
+            return {"connector": {"state": "RUNNING"}, "tasks": [stale.pop()]}
+        return ask(self, method, path, body)
+
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+    monkeypatch.setattr(RestClient, "ask", slow_to_start)
+    stale += [failed] * 3
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 0
+    assert "lines: RUNNING" in capsys.readouterr().out
+    stale += [{"state": "FAILED", "trace": "Traceback\nOSError: of now"}, failed]
+    assert run_cli(["connectors", "create", str(file), "--wait", "-u", url]) == 1
+    assert "lines failed: OSError: of now" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert run_cli(["connectors", "delete", "lines", "--yes", "-u", url]) == 0
+
+
 def test_a_wrong_configuration_is_shown_key_by_key(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(json.dumps({"name": "lines", "connector.class": "FileStreamSource"}))
     assert run_cli(["connectors", "validate", str(file), "-u", url]) == 1
