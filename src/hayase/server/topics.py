@@ -93,7 +93,7 @@ class LogTopics:
             raise StatementError(
                 "SECRET_TOPIC",
                 f"Topic {topic} cannot be read: it has the configurations of connectors, with their passwords. "
-                "SHOW CONNECTORS and DESCRIBE CONNECTOR show connectors without them",
+                "SHOW CONNECTORS and DESCRIBE CONNECTOR show them without passwords",
             )
 
 
