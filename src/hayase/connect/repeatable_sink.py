@@ -158,7 +158,10 @@ class RepeatableSinkLoop(SinkTaskLoop):
             "RANGE_OF_OTHER_CONFIGURATION",
             f"range {record.number} (offsets {record.start} to {record.end}) was begun with another configuration, and "
             "whether it is complete in its target is not known. Put the old configuration back until the connector "
-            "runs, or say where to go on: PATCH /connectors/…/offsets",
+            "runs; or stop the connector and set its offset, with `hayase connectors offsets NAME --set FILE` or PATCH "
+            f'/connectors/NAME/offsets: {{"offsets": [{{"partition": {{"kafka_topic": "{partition.topic}", '
+            f'"kafka_partition": {partition.partition}}}, "offset": {{"kafka_offset": {record.start}}}}}]}}. '
+            f"{record.start} writes the range again, which repeats what is there of it; {record.end} leaves it out",
             topic=partition.topic,
             partition=partition.partition,
         )
