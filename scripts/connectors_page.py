@@ -137,7 +137,12 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     "file-sink": (
         (
             "Files named by topic, partition and number of their range, in folders by time and field. A manifest in "
-            "`_manifests` names the files of each range; the first manifest of a range counts. " + _BUCKETS
+            "`_manifests` names the files of each range; the first manifest of a range counts. "
+            + _BUCKETS
+            + " CSV and "
+            "Parquet need rows: the topic of a capture has tombstones behind deletes, which the transform `Filter` "
+            "with the predicate `RecordIsTombstone` leaves out. Set it before the first start: a range that was begun "
+            "is not written with another configuration (`RANGE_OF_OTHER_CONFIGURATION`)."
         ),
         {
             "connector.class": "FileSink",
@@ -264,8 +269,7 @@ def common_page() -> str:
         f"## The worker\n\n{table(worker_config_def())}\n"
         "`config.providers.file.param.allowed.paths`, `config.providers.dir.param.allowed.paths` (folders) and\n"
         "`config.providers.env.param.allowlist.pattern` (a regular expression) say which references connectors may "
-        "use;\n"
-        "use; none unless given.\n"
+        "use; none\nunless given.\n"
     )
 
 

@@ -13,6 +13,7 @@ from hayase.cli.load import load, module_of
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of, parse_time
+from hayase.core.errors import ProcessingError
 from hayase.core.time import to_iso
 from hayase.patterns.app import PatternsApp, aggregate_named
 from hayase.patterns.event_log import EventLog
@@ -91,7 +92,7 @@ def show(
 ) -> None:
     """Print the events of an aggregate, each with the state after it, its cause, its sender and the application.
 
-    Ends with code 1 if there are none.
+    Ends with code 1 if there are none, or if one of them cannot be folded: states are shown up to that one.
 
     For example:
 
@@ -109,22 +110,28 @@ def show(
     if not recorded:
         typer.echo(f"{chosen.name} {aggregate_id!r} has no events" + (f" until {until}" if until else ""), err=True)
         raise typer.Exit(1)
-    rows, state = [], AggregateState(aggregate_id, 0, chosen.initial_state())
+    rows, state, failure = [], AggregateState(aggregate_id, 0, chosen.initial_state()), None
     for each in recorded:
         known = not isinstance(each.event, UnknownEvent)
-        state = evolved(chosen, state, each) if known else AggregateState(aggregate_id, each.version, state.state)
+        try:
+            state = state if failure else evolved(chosen, state, each)
+        except ProcessingError as error:
+            failure = error
         rows.append({
             "version": each.version,
             "time": to_iso(each.time_ms),
             "event": each.type,
             "data": _json(chosen.event_types, each.event) if known else each.event.data.decode(errors="replace"),
-            "state": _json(chosen.state_types, state.state),
+            "state": "?" if failure else _json(chosen.state_types, state.state),
             "cause": each.causation_id,
             "from": each.source,
             "decided by": each.application,
             "correlation": each.correlation_id,
         })  # fmt: skip
     _print(rows, output)
+    if failure:
+        typer.echo(f"what the state is from there on is not known: {failure}", err=True)
+        raise typer.Exit(1)
 
 
 @events.command(short_help="Compare the states with the events.")

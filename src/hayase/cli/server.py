@@ -119,21 +119,35 @@ def user(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the user.")],
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="read, write or admin.")] = "read",
     password: Annotated[
-        str, typer.Option("--password", prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for.")
-    ] = "",
+        str | None,
+        typer.Option("--password", help="Better asked for at the terminal, or the first line of the standard input."),
+    ] = None,
 ) -> None:
     """Print a user with the hash of a password: a line for the file of hayase.server.users.file.
 
     For example:
 
         hayase server user ada --role write >> users
+
+        hayase server user ada --role write < password >> users
     """
-    from hayase.server.security.users import Role, user_line
+    from hayase.server.security.users import Role, check_name, user_line
 
     roles = {each.name.lower(): each for each in Role}
     if role not in roles:
         raise ConfigError("INVALID_USER", f"{role!r} is no role; there are {', '.join(roles)}")
-    typer.echo(user_line(name, roles[role], password))
+    check_name(name)
+    typer.echo(user_line(name, roles[role], _password() if password is None else password))
+
+
+def _password() -> str:
+    """What is typed twice at a terminal, else the first line of the standard input."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise ConfigError("INVALID_USER", "there is no password: the first line of the standard input is empty")
+    return password
 
 
 @contextmanager

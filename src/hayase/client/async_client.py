@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,8 @@ class AsyncSqlClient:
         variables: for `${name}` in statements.
         timeout_s: how long an answer may take; rows of a query may take any time.
         http2: use HTTP/2; clear text by prior knowledge.
+        tls: what is trusted, and the certificate of the client where the server asks for one; by default the system's
+            authorities are trusted, or those of the file that the environment's `SSL_CERT_FILE` names.
         transport: instead of a connection, for tests.
     """
 
@@ -39,6 +42,7 @@ class AsyncSqlClient:
         variables: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
         http2: bool = False,
+        tls: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
@@ -52,6 +56,7 @@ class AsyncSqlClient:
             timeout=timeout_s,
             http1=not http2,
             http2=http2,
+            verify=protocol.trusted(tls),
             transport=transport,
             trust_env=False,
         )

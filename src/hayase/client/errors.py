@@ -59,6 +59,12 @@ def unreachable(url: str, error: Exception) -> SqlServerError:
         return SqlServerError(
             "INVALID_URL", f"'{url}' is no address of a server: it begins with http:// or https://, as in http://{url}"
         )
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return SqlServerError(
+            "UNTRUSTED_SERVER",
+            f"the certificate of {url} is not trusted: {error}. If an authority of your own signed it, name its "
+            "certificate in the environment: SSL_CERT_FILE=ca.pem",
+        )
     return SqlServerError(
         "SERVER_AWAY",
         f"{url} cannot be reached: {type(error).__name__}: {error}. Is a server running there? `hayase server` starts "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +15,11 @@ from hayase.client.errors import SqlServerError, error_of
 STREAMED_ROWS = "application/vnd.ksql.v1+json"
 DEFAULT_URL = "http://127.0.0.1:8088"
 _QUOTED = re.compile(r"`((?:[^`]|``)*)` ")
+
+
+def trusted(tls: ssl.SSLContext | None) -> ssl.SSLContext:
+    """What a client trusts: by default the authorities of the system, or those of the file `SSL_CERT_FILE` names."""
+    return ssl.create_default_context() if tls is None else tls
 
 
 @dataclass(frozen=True, slots=True)

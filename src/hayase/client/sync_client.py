@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -27,6 +28,8 @@ class SqlClient:
         variables: for `${name}` in statements.
         timeout_s: how long an answer may take; rows of a query may take any time.
         http2: use HTTP/2; clear text by prior knowledge.
+        tls: what is trusted, and the certificate of the client where the server asks for one; by default the system's
+            authorities are trusted, or those of the file that the environment's `SSL_CERT_FILE` names.
         transport: instead of a connection, for tests.
 
     Example:
@@ -46,6 +49,7 @@ class SqlClient:
         variables: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
         http2: bool = False,
+        tls: ssl.SSLContext | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
@@ -59,6 +63,7 @@ class SqlClient:
             timeout=timeout_s,
             http1=not http2,
             http2=http2,
+            verify=protocol.trusted(tls),
             transport=transport,
             trust_env=False,
         )

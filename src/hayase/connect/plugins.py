@@ -211,7 +211,13 @@ class Plugins:
             ConfigError: `UNKNOWN_CLASS`: it is no plug-in.
         """
         if not self._add_class(cls):
-            raise ConfigError("UNKNOWN_CLASS", f"{cls!r} is no connector, transform, predicate or converter")
+            missing = missing_methods(cls)
+            raise ConfigError(
+                "UNKNOWN_CLASS",
+                f"{cls!r} lacks {missing}"
+                if missing
+                else f"{cls!r} is no connector, transform, predicate or converter",
+            )
         return _name_of(cls)
 
     def _add(self, plugin: Plugin) -> None:
@@ -231,7 +237,9 @@ class Plugins:
     def _add_classes(self, module: ModuleType) -> None:
         for cls in vars(module).values():
             if inspect.isclass(cls) and cls.__module__.partition(".")[0] == module.__name__.partition(".")[0]:
-                self._add_class(cls)
+                is_base = bool(cls.__subclasses__())
+                if not self._add_class(cls) and not is_base and (missing := missing_methods(cls)):
+                    _LOG.warning("%s is left out as a plug-in: it lacks %s", _name_of(cls), missing)
 
     def _add_class(self, cls: type[object]) -> bool:
         added = False
@@ -264,6 +272,13 @@ def _built_in() -> Iterator[Plugin]:
     for name, target in transforms.ALIASES.items():
         kind = PluginType.PREDICATE if ".predicates." in name else PluginType.TRANSFORMATION
         yield Plugin(name, kind, target, version)
+
+
+def missing_methods(cls: type[object]) -> str:
+    """The methods that a plug-in has to have and lacks; nothing for other classes."""
+    if not any(issubclass(cls, base) for base in _CLASSES.values()):
+        return ""
+    return ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
 
 
 def version_of(cls: type[Versioned]) -> str:

@@ -161,8 +161,11 @@ class RepeatableSinkLoop(SinkTaskLoop):
             "RANGE_OF_OTHER_CONFIGURATION",
             f"range {record.number} (offsets {record.start} to {record.end}) was begun with another configuration "
             f"for {record.target or 'a target of which nothing is known'}, and whether it is complete there is not "
-            "known. Put the old configuration back until the connector runs, or say where to go on: "
-            "PATCH /connectors/…/offsets",
+            "known. Put the old configuration back until the connector runs; or stop the connector and set its offset, "
+            "with `hayase connectors offsets NAME --set FILE` or PATCH "
+            f'/connectors/NAME/offsets: {{"offsets": [{{"partition": {{"kafka_topic": "{partition.topic}", '
+            f'"kafka_partition": {partition.partition}}}, "offset": {{"kafka_offset": {record.start}}}}}]}}. '
+            f"{record.start} writes the range again, which repeats what is there of it; {record.end} leaves it out",
             topic=partition.topic,
             partition=partition.partition,
         )

@@ -162,6 +162,11 @@ class PatternsApp(StreamsApp):
         """
         if isinstance(aggregate, str) and aggregate in self.sagas:
             return CommandClient(self.sagas[aggregate], self.config, source=source)
+        if isinstance(aggregate, str) and aggregate not in self.aggregates:
+            known = ", ".join([*sorted(self.aggregates), *sorted(self.sagas)]) or "none"
+            raise TopologyError(
+                "UNKNOWN_AGGREGATE", f"the topology has no aggregate and no saga {aggregate!r}; it has: {known}"
+            )
         return CommandClient(self._aggregate(aggregate), self.config, source=source)
 
     @overload

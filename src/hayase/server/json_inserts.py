@@ -70,7 +70,12 @@ class RowInserts:
         for given, value in row.items():
             name = given if given in self._types else sql_name(given)
             if name not in self._types:
-                raise _bad("UNKNOWN_COLUMN", f"Column name {sql.quoted_name(name)} does not exist.")
+                columns = ", ".join(map(sql.quoted_name, self._types))
+                raise _bad(
+                    "UNKNOWN_COLUMN",
+                    f"Column name {sql.quoted_name(name)} does not exist. The columns of "
+                    f"{sql.quoted_name(self._source.name)} are {columns}",
+                )
             named.append((name, value))
         return named
 

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 
 from hayase.app.sql_settings import logged_query_settings, registry_of
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import LeaseHeldError
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
 from hayase.log.protocol import Log
-from hayase.runtime.driver.lease import lease_for
+from hayase.runtime.driver.lease import lease_for, lease_holder
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.children.pool import ChildPool
 from hayase.server.children.python_calls import PythonCalls
@@ -71,7 +72,10 @@ def open_server(
             opened.callback(log.close)
         users = None if settings.users_file is None else Users(settings.users_file)
         lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
-        opened.enter_context(lease)
+        try:
+            opened.enter_context(lease)
+        except LeaseHeldError as error:
+            raise _running_already(settings) from error
         if log is None:
             log = open_early(config, settings.command_topic)
             opened.callback(log.close)
@@ -83,6 +87,15 @@ def open_server(
             context.start_queries()
         opened.pop_all()
     return context
+
+
+def _running_already(settings: ServerSettings) -> LeaseHeldError:
+    holder = lease_holder(PosixBlobs(settings.state_folder)) or "holder unknown"
+    return LeaseHeldError(
+        "LEASE_HELD",
+        f"a server with ksql.service.id={settings.service_id} is running already ({holder}); stop it first, or give "
+        "this one another ksql.service.id",
+    )
 
 
 def _opened(

@@ -16,7 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from hayase.cli.sql.completion import SqlCompleter
 from hayase.cli.sql.output import Output, OutputFormat
 from hayase.cli.sql.prompt import interact, statements_of
-from hayase.cli.sql.shell import LeaveShell, Shell, is_complete
+from hayase.cli.sql.shell import LeaveShell, Shell, is_command, is_complete
 from hayase.client import SqlClient
 
 _ROWS = (
@@ -214,6 +214,45 @@ def test_commands_are_no_statements(line: str) -> None:
     fixture = _Fixture()
     assert fixture.shell.command(line)
     assert fixture.sent == []
+
+
+def test_a_text_may_have_commands_on_lines_of_their_own_between_statements(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("LIST TABLES;")
+    fixture = _Fixture()
+    text = f"RUN SCRIPT '{tmp_path}/a.sql';\n\nOUTPUT json\nLIST STREAMS;\nSELECT\n  output\nFROM t;\n"
+    assert fixture.shell.run_all(text)
+    assert [each.split()[:2] for each in fixture.sent] == [
+        ["LIST", "TABLES;"],
+        ["LIST", "STREAMS;"],
+        ["SELECT", "output"],
+    ]
+    assert fixture.shell.output.format is OutputFormat.JSON
+
+
+@pytest.mark.parametrize("command", ["RUN SCRIPT 'nowhere.sql';", "OUTPUT xml"])
+def test_a_command_that_fails_ends_the_text(command: str) -> None:
+    fixture = _Fixture()
+    assert not fixture.shell.run_all(f"{command}\nLIST STREAMS;")
+    assert fixture.sent == []
+
+
+def test_a_script_that_is_not_there_is_named() -> None:
+    fixture = _Fixture()
+    assert not fixture.shell.command("RUN SCRIPT 'nowhere.sql'")
+    assert "nowhere.sql cannot be read" in fixture.err.getvalue()
+
+
+def test_lines_count_behind_a_command_as_in_the_text() -> None:
+    fixture = _Fixture()
+    assert not fixture.shell.run_all("OUTPUT json\n\n  SELECT 'a;\n")
+    line, mark, message, *_ = fixture.err.getvalue().splitlines()
+    assert (line, mark) == ("  SELECT 'a;", "         ^")
+    assert "line 3" in message
+
+
+@pytest.mark.parametrize("text", ["RUN faster;", "SELECT output;", "OUTPUT json\nLIST STREAMS;", "", "   "])
+def test_what_is_no_command_is_no_command(text: str) -> None:
+    assert not is_command(text)
 
 
 def test_a_wrong_output_format_is_an_error_and_changes_nothing() -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.connect.connectors import NumberSource
+from tests.unit.connect.connectors import NumberSource, NumberTask
 
 from hayase.connect.config.references import ReferencePolicy
 from hayase.connect.config.worker_config import WorkerConfig
+from hayase.connect.contracts import Props, SourceTask
 from hayase.connect.herder.environment import WorkerEnvironment
 from hayase.connect.herder.herder import Herder
 from hayase.connect.plugins import Plugins
@@ -88,6 +89,28 @@ def test_a_task_that_failed_is_restarted_by_a_request_and_by_a_new_configuration
     wait(lambda: states(running, "lines"), ("RUNNING", ["RUNNING"]))
     where = TopicPartition("lines", 0)
     wait(lambda: log.end_offsets([where])[where], 2)
+    running.close()
+
+
+def test_a_task_that_does_not_start_says_why_though_it_cannot_be_stopped_either(log: Log) -> None:
+    class Unready(NumberTask):
+        def start(self, props: Props) -> None:
+            raise FileNotFoundError("the ledger is away")
+
+        def stop(self) -> None:
+            raise AttributeError("there is nothing to close")
+
+    class UnreadySource(NumberSource):
+        def task_class(self) -> type[SourceTask]:
+            return Unready
+
+    running = herder(log)
+    name = running.env.plugins.add_class(UnreadySource)
+    running.start()
+    running.create({"name": "unready", "connector.class": name, "count": "1"})
+    wait(lambda: states(running, "unready"), ("RUNNING", ["FAILED"]))
+    (task,) = running.status("unready")["tasks"]  # type: ignore[misc] # a list
+    assert "the ledger is away" in task["trace"].splitlines()[-1]
     running.close()
 
 

@@ -74,6 +74,25 @@ def test_a_file_that_cannot_be_imported_is_left_out(tmp_path: Path, caplog: pyte
     assert "broken.py" in caplog.text
 
 
+def test_a_class_that_lacks_methods_is_left_out_and_they_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    half = PLUGIN.replace("    def stop(self): pass\n    def version", "    def version")
+    (tmp_path / "bells.py").write_text(half)
+    with pytest.raises(ConfigError):
+        Plugins([tmp_path], entry_points=False).find("BellSource", PluginType.SOURCE)
+    assert "bells.BellSource is left out as a plug-in: it lacks stop" in caplog.text
+
+
+def test_a_class_of_the_test_driver_that_lacks_methods_is_refused_with_their_names() -> None:
+    class Half(SourceConnector):
+        def stop(self) -> None:
+            pass
+
+    with pytest.raises(ConfigError, match="lacks start, task_class, task_configs"):
+        ConnectorTestDriver({"connector.class": Half})
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"plugin\.path"):
         Plugins([tmp_path / "nowhere"], entry_points=False)

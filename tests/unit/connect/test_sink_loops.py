@@ -215,6 +215,7 @@ def test_a_range_that_another_configuration_began_is_refused(log: Log) -> None:
     with driver(log, PageSink, target="elsewhere") as connector, pytest.raises(ConnectError) as error:
         connector.step()
     assert error.value.condition == "RANGE_OF_OTHER_CONFIGURATION"
+    assert '{"kafka_topic": "words", "kafka_partition": 0}, "offset": {"kafka_offset": 0}' in str(error.value)
 
 
 def test_partitions_are_shared_by_tasks(log: Log) -> None:

@@ -144,6 +144,16 @@ def test_offsets_are_kept_by_topic_id_and_generation(table: Table) -> None:
     assert table.rows("SELECT * FROM hayase_offsets") == [("connect-db", "db", topic_id, 0, "users", 1, 1)]
 
 
+def test_a_database_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "nowhere" / "shop.db")
+    props = {"connector.class": "SqliteSink", "topics": "users", "connection.path": path}
+    with ConnectorTestDriver(props) as driver:
+        driver.produce("users", b"1", b"{}")
+        with pytest.raises(ConnectError, match=r"nowhere/shop\.db") as raised:
+            driver.run_to_end()
+    assert raised.value.condition == "DATABASE_NOT_OPENED"
+
+
 def test_a_key_that_lacks_a_field_is_named(table: Table) -> None:
     table.send(({"id": 1}, {"id": 1}))
     with upsert(table, primary_key_fields="number") as sink, pytest.raises(ConnectError, match="no field 'number'"):

@@ -168,6 +168,31 @@ def test_show_prints_the_story_of_an_aggregate(orders: LocalOrders, capsys: pyte
     assert events_command(orders, "show", "order", "99") == 1
 
 
+def test_show_of_a_program_without_an_event_lists_all_and_claims_no_state_from_there_on(
+    orders: LocalOrders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = tmp_path / "later.py"
+    later.write_text(
+        "from tests.unit.patterns.shop import Expire, Order, Place, Placed, topology_of\n"
+        "from hayase.patterns import Decider, EventSourced\n"
+        "def decide(command: Place | Expire, order: Order | None) -> list[Placed]:\n"
+        "    return []\n"
+        "def evolve(order: Order | None, event: Placed) -> Order | None:\n"
+        "    return Order(event.item)\n"
+        "topology = topology_of(EventSourced('order', Decider(None, decide, evolve)))\n"
+    )
+    given = [part for key, value in orders.settings.items() for part in ("-c", f"{key}={value}")]
+    assert run_cli(["events", "show", f"{later}:topology", "order", "17", "--format", "json", *given]) == 1
+    shown = capsys.readouterr()
+    rows = [json.loads(line) for line in shown.out.splitlines()]
+    assert [(row["event"], row["state"] == "?") for row in rows] == [
+        ("Placed", False),
+        ("Paid", True),
+        ("Paid", True),
+    ]
+    assert "has no event 'Paid'" in shown.err
+
+
 def test_an_index_that_is_lost_alone_is_rebuilt_when_the_application_goes_on(tmp_path: Path) -> None:
     orders = LocalOrders(tmp_path)
     with app_of(orders).commands("order") as commands:

@@ -48,6 +48,12 @@ def listed(running: LocalSagas, capsys: pytest.CaptureFixture[str], *options: st
     return [(row["id"], row["status"]) for row in rows]
 
 
+def test_an_unknown_addressee_is_answered_with_the_aggregates_and_sagas_there_are(running: LocalSagas) -> None:
+    app = PatternsApp(local_sagas.topology, running.settings)
+    with pytest.raises(TopologyError, match=r"no aggregate and no saga 'chekout'; it has: stock, checkout"):
+        app.commands("chekout")
+
+
 def test_open_sagas_are_listed_and_those_that_are_not_stuck_are_not(
     running: LocalSagas, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -319,6 +319,12 @@ def test_the_first_row_that_is_wrong_ends_the_inserts(client: TestClient) -> Non
     assert rows(client, "SELECT * FROM s;") == [["a", 1]]
 
 
+def test_a_row_with_a_column_that_the_stream_lacks_is_answered_with_those_there_are(client: TestClient) -> None:
+    ksql(client, STREAM)
+    text = client.post("/inserts-stream", content=b'{"target":"s"}\n{"K":"a","W":1}\n').text
+    assert "Column name `W` does not exist. The columns of `S` are `K`, `V`" in text
+
+
 def test_inserts_into_what_is_not_there_are_refused(client: TestClient) -> None:
     response = client.post("/inserts-stream", content=b'{"target":"nope"}\n')
     assert (response.status_code, response.json()["error_code"]) == (400, 40000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,35 @@ def test_a_line_for_the_users_file_is_printed(tmp_path: Path, capsys: pytest.Cap
 def test_a_role_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["server", "user", "ada", "--role", "king", "--password", "secret"]) == 1
     assert "read, write, admin" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "role"), [("ada", "king"), ("a:b", "read")])
+def test_what_is_wrong_with_a_user_is_said_before_the_password_is_read(
+    name: str, role: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("secret\nbehind\n"))
+    assert run_cli(["server", "user", name, "--role", role]) == 1
+    assert sys.stdin.readline() == "secret\n"
+
+
+def test_a_password_is_the_first_line_of_a_pipe_and_nothing_but_the_user_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("secret\n"))
+    assert run_cli(["server", "user", "ada"]) == 0
+    path = tmp_path / "users"
+    path.write_text(capsys.readouterr().out)
+    path.chmod(0o600)
+    assert len(path.read_text().splitlines()) == 1
+    assert Users(path).check("ada", "secret") is not None
+
+
+def test_an_empty_password_of_a_pipe_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run_cli(["server", "user", "ada"]) == 1
+    assert "no password" in capsys.readouterr().err
 
 
 def test_a_backup_is_restored_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,10 +117,10 @@ def _shell(
 
 
 def _run_all(shell: Shell, texts: list[str]) -> None:
-    """Execute texts, each a command or statements; raises typer.Exit at the first that fails."""
+    """Execute texts of commands and statements; raises typer.Exit at the first that fails."""
     for text in texts:
         try:
-            if not (shell.command(text) or shell.run(text)):
+            if not shell.run_all(text):
                 raise typer.Exit(1)
         except LeaveShell:
             return

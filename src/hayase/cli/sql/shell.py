@@ -95,26 +95,38 @@ class Shell:
         return False
 
     def command(self, line: str) -> bool:
-        """Execute a command of the shell; `False` if the line is none.
+        """Execute a command of the shell, of which `is_command` is true; one that fails is shown.
+
+        Returns:
+            Whether all went well.
 
         Raises:
             LeaveShell: EXIT.
         """
         words = line.strip().rstrip(";").split()
-        if not words or words[0].upper() not in COMMANDS:
-            return False
         name, rest = words[0].upper(), words[1:]
         if name in ("EXIT", "QUIT"):
             raise LeaveShell
-        if name == "RUN" and (len(rest) < 2 or rest[0].upper() != "SCRIPT"):
-            return False
         try:
             self._command(name, rest)
         except SqlServerError as error:
             self.output.error(error.message)
         except (HayaseError, OSError, ValueError) as error:
             self.output.error(str(error))
-        return True
+        else:
+            return True
+        return False
+
+    def run_all(self, text: str) -> bool:
+        """Execute the statements of a text, and the commands that stand alone on a line; the first that fails ends it.
+
+        Returns:
+            Whether all went well.
+
+        Raises:
+            LeaveShell: EXIT.
+        """
+        return all(self.command(each) if is_command(each) else self.run(each) for each in _parts(text))
 
     def _command(self, name: str, rest: list[str]) -> None:
         match name:
@@ -220,7 +232,10 @@ class Shell:
                 f"RUN SCRIPT {path!r}: a script runs scripts in its own folder, {self._scripts_in}, and below it. Run "
                 "that one by itself, or put it there",
             )
-        text = script_text(file)
+        try:
+            text = script_text(file)
+        except OSError as error:
+            raise ConfigError("SCRIPT_NOT_FOUND", f"RUN SCRIPT {path!r}: {file} cannot be read: {error}") from error
         folder, self._folder = self._folder, file.parent
         self._depth += 1
         try:
@@ -245,15 +260,50 @@ class Shell:
 COMMANDS = ("HELP", "EXIT", "QUIT", "OUTPUT", "SPOOL", "RUN", "SERVER", "VERSION", "HISTORY", "CLEAR")
 
 
+def is_command(text: str) -> bool:
+    """Whether a text is a command of the shell: one line that begins with a command's word."""
+    words = text.strip().rstrip(";").split()
+    if not words or words[0].upper() not in COMMANDS or "\n" in text.strip():
+        return False
+    return words[0].upper() != "RUN" or (len(words) > 2 and words[1].upper() == "SCRIPT")
+
+
 def is_complete(text: str) -> bool:
     """Whether a text can be executed: a command, or statements of which the last one has its semicolon."""
-    words = text.split(maxsplit=1)
-    if not words or (words[0].upper().rstrip(";") in COMMANDS and "\n" not in text.strip()):
+    if not text.strip() or is_command(text):
         return True
     try:
         tokens = list(tokens_of(text))
     except ParseFailedError as error:
         return "has no end" not in error.message  # what is wrong otherwise does not get better by more lines
+    return not tokens or tokens[-1].type == "SEMICOLON"
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The commands of a text, and the statements before, between and behind them.
+
+    A part has as many empty lines before it as make its lines count as in the text.
+    """
+    lines = text.splitlines()
+    begin = 0
+    for number, line in enumerate(lines):
+        before = "\n".join(lines[begin:number])
+        if is_command(line) and _ends_a_statement(before):
+            if before.strip():
+                yield "\n" * begin + before
+            yield line
+            begin = number + 1
+    rest = "\n".join(lines[begin:])
+    if rest.strip():
+        yield "\n" * begin + rest
+
+
+def _ends_a_statement(text: str) -> bool:
+    """Whether what comes behind a text begins a statement."""
+    try:
+        tokens = list(tokens_of(text))
+    except ParseFailedError:
+        return False
     return not tokens or tokens[-1].type == "SEMICOLON"
 
 

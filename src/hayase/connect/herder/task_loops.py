@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -37,6 +38,8 @@ from hayase.connect.transactional_sink import TransactionalSinkLoop
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
+
+_LOG = logging.getLogger(__name__)
 
 _RANGE_RECORDS, _RANGE_INTERVAL_MS = 50_000, 10_000
 """Of sinks that write numbered ranges, unless their configuration says more."""
@@ -138,9 +141,17 @@ def start_task(env: WorkerEnvironment, spec: TaskSpec, sleep: Sleep) -> StartedT
             return _start_source(env, spec, log, config, policy, task, sleep)
         return _start_sink(env, spec, log, config, policy, task, sleep)
     except BaseException:
-        task.stop()
+        _stop_unstarted(task, spec)
         env.close_task_log(log)
         raise
+
+
+def _stop_unstarted(task: SourceTask | SinkTask, spec: TaskSpec) -> None:
+    """Stop a task that did not start; what fails is logged, for why it did not start is the error to show."""
+    try:
+        task.stop()
+    except Exception:
+        _LOG.warning("task %s-%s: stop failed, after start had", spec.connector, spec.task, exc_info=True)
 
 
 def _start_source(

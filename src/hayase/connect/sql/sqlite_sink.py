@@ -90,14 +90,20 @@ class SqliteSinkTask(TransactionalSinkTask):
         config = TypedConfig(_definition(), props)
         self._mapper = RowMapper(config)
         self._tables = Tables(config, _columns_of, _type)
+        path = config.string("connection.path")
         try:
-            self._database = sqlite3.connect(
-                config.string("connection.path"), timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
+            self._database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             _OFFSETS.create(self._database.execute)
         except sqlite3.OperationalError as error:
+            if "unable to open" in str(error):
+                raise ConnectError(
+                    "DATABASE_NOT_OPENED",
+                    f"the database cannot be opened: {error}. Its folder has to exist, and the worker needs the right "
+                    "to write there (connection.path)",
+                    path=path,
+                ) from error
             raise _translated(error) from error
 
     def next_offsets(self, partitions: Sequence[SinkPartition]) -> Mapping[SinkPartition, int]:

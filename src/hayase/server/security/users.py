@@ -58,14 +58,19 @@ def password_hash(password: str, salt: bytes | None = None) -> str:
     return f"scrypt${_COST}${_BLOCK}${_PARALLEL}${_text(salt)}${_text(digest)}"
 
 
+def check_name(name: str) -> None:
+    """Refuse what is no name of a user; raises ConfigError."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError("INVALID_USER", f"{name!r} is no name of a user: letters, digits and . _ @ - are allowed")
+
+
 def user_line(name: str, role: Role, password: str) -> str:
     """A line of the users file.
 
     Raises:
         ConfigError: the name is not allowed.
     """
-    if not _NAME.fullmatch(name):
-        raise ConfigError("INVALID_USER", f"{name!r} is no name of a user: letters, digits and . _ @ - are allowed")
+    check_name(name)
     return f"{name}:{role.name.lower()}:{password_hash(password)}"
 
 
