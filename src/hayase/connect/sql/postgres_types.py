@@ -52,7 +52,8 @@ _NAMED: Mapping[str, str] = {
     "io.debezium.data.VariableScaleDecimal": "numeric",
 }
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp without time zone
-_INFINITE_US = 1 << 62
+_POSITIVE_INFINITY_US, _NEGATIVE_INFINITY_US = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
+"""What Debezium has for them."""
 _DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = to_days(1, 1, 1), to_days(9999, 12, 31)
 
@@ -88,11 +89,21 @@ def storable(schema: ConnectSchema | None) -> Callable[[Any], object]:
     if schema.name in _STORED:
         return _STORED[schema.name]
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None and schema.value_schema.type.is_primitive:
-        element = storable(schema.value_schema)
-        return lambda value: [None if each is None else element(each) for each in value]
+        return _array_of(storable(schema.value_schema))
     if schema.type in (SchemaType.STRUCT, SchemaType.MAP, SchemaType.ARRAY):
         return _json
     return plain
+
+
+def _array_of(element: Callable[[Any], object]) -> Callable[[Any], object]:
+    def stored(value: list[Any]) -> object:
+        elements = [None if each is None else element(each) for each in value]
+        # The driver wants elements of one type, and infinity is no date of Python.
+        if len({type(each) for each in elements if each is not None}) > 1:
+            return [None if each is None else str(each) for each in elements]
+        return elements
+
+    return stored
 
 
 def plain(value: object) -> object:
@@ -111,7 +122,7 @@ def _in_json(value: object) -> object:
 
 
 def _timestamp(microseconds: int) -> object:
-    if abs(microseconds) > _INFINITE_US:
+    if microseconds >= _POSITIVE_INFINITY_US or microseconds <= _NEGATIVE_INFINITY_US:
         return "infinity" if microseconds > 0 else "-infinity"
     days, rest = divmod(microseconds, _DAY_US)
     if _FIRST_DAY <= days <= _LAST_DAY:
