@@ -74,6 +74,17 @@ def test_a_request_that_comes_again_makes_no_record(log: Log) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("header", ["Idempotency-Key", "ce-id"])
+def test_a_request_whose_name_is_empty_is_refused(log: Log, header: str) -> None:
+    with Webhook(log) as hook:
+        for _ in range(2):
+            answer = httpx2.post(hook.url, json=1, headers={header: ""})
+            assert answer.status_code == 400
+            assert "is empty" in answer.json()["message"]
+        assert hook.values() == []
+
+
+@pytest.mark.long
 def test_the_name_of_a_request_survives_a_crash(log: Log) -> None:
     event = {"ce-id": "1", "ce-source": "/shop"}
     with Webhook(log) as hook:
