@@ -143,6 +143,21 @@ def test_a_signal_that_cannot_be_read_is_counted(postgres_server: PostgresServer
     assert capture.context.metrics["SignalsLeftOut"] == 2
 
 
+def test_a_condition_that_the_server_refuses_is_left_out_and_the_capture_goes_on(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    capture = capture_with_signals(postgres_server, database, snapshot_mode="no_data")
+    condition = [{"data-collection": "public.t", "filter": "nonsense >"}]
+    with postgres_server.connect(database) as connection:
+        capture.step()
+        signal(connection, "execute-snapshot", data_collections=["public.t"], additional_conditions=condition)
+        connection.execute("INSERT INTO t VALUES (11, 0)")
+        until(capture, lambda: len(capture.records) == 1)
+        until(capture, lambda: capture.context is not None and capture.context.metrics["SignalsLeftOut"] == 1)
+        signal(connection, "execute-snapshot", data_collections=["public.t"])
+        until(capture, lambda: read_again(capture) == list(range(1, 12)))
+
+
 def test_each_row_has_its_place_among_the_changes_of_its_key(postgres_server: PostgresServer, database: str) -> None:
     capture = capture_with_signals(postgres_server, database)
     stop = threading.Event()

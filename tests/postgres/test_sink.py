@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -207,3 +208,69 @@ def test_a_schema_of_any_name_holds_the_tables_and_sets_nothing_else(target: Tar
     with target.sink(connection_schema=schema) as sink:
         sink.run_to_end()
     assert target.rows(f"SELECT id FROM {quoted}.users") == [(1,)]
+
+
+DEAD = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "dead"}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("kind", ["text", "bigint"])
+def test_a_value_that_the_driver_refuses_becomes_a_dead_letter(target: Target, kind: str) -> None:
+    with target.server.connect(target.database) as connection:
+        connection.execute(f"CREATE TABLE users (id int, v {kind}, w jsonb)")
+    bad = {"id": 2, "v": "a\0b", "w": None}
+    target.send((None, {"id": 1, "v": 1, "w": {"a": 1}}), (None, bad), (None, {"id": 3, "v": 3, "w": None}))
+    with target.sink(**DEAD) as sink:
+        sink.run_to_end()
+        assert [json.loads(record.value or b"") for record in sink.records("dead")] == [bad]
+    assert target.rows("SELECT id FROM users ORDER BY 1") == [(1,), (3,)]
+
+
+def test_a_server_that_takes_no_writes_for_now_is_waited_for(target: Target) -> None:
+    target.send((None, {"id": 1}))
+    with target.sink(**DEAD) as sink:
+        sink.run_to_end()
+        target.send((None, {"id": 2}), (None, {"id": 3}))
+        with target.server.connect() as connection:
+            connection.execute(f"ALTER DATABASE {target.database} SET default_transaction_read_only = on")
+            end_backends(connection, "datname = %s AND application_name = 'hayase-sink'", target.database)
+            done = threading.Thread(target=sink.run_to_end)
+            done.start()
+            done.join(1)
+            connection.execute(f"ALTER DATABASE {target.database} RESET default_transaction_read_only")
+            end_backends(connection, "datname = %s AND application_name = 'hayase-sink'", target.database)
+        done.join(60)
+        assert sink.records("dead") == []
+    assert target.rows() == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("order", [["write", "delete", "WRITE"], ["WRITE", "write"], ["write", "WRITE", "delete"]])
+@pytest.mark.parametrize("kind", ["text COLLATE any_case", "char(8)"])
+@pytest.mark.parametrize("shapes", [1, 2])
+def test_keys_that_only_the_database_takes_for_equal_are_one_row(
+    target: Target, order: list[str], kind: str, shapes: int
+) -> None:
+    with target.server.connect(target.database) as connection:
+        connection.execute(
+            "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+        connection.execute(f"CREATE TABLE users (id {kind} PRIMARY KEY, v int, w int)")
+    spelled = {True: "BOB" if "any_case" in kind else "bob   ", False: "bob"}
+    for number, step in enumerate(order):
+        key = {"id": spelled[step.isupper()]}
+        more = {"w": 1} if number % shapes else {}
+        target.send((key, None if step == "delete" else {**key, "v": number, **more}))
+    with target.upsert() as sink:
+        sink.run_to_end()
+    wanted = [] if order[-1] == "delete" else [(len(order) - 1,)]
+    assert target.rows("SELECT v FROM users") == wanted
+
+
+def test_keys_of_two_writings_that_are_one_value_are_one_row(target: Target) -> None:
+    with target.server.connect(target.database) as connection:
+        connection.execute("CREATE TABLE users (id uuid PRIMARY KEY, v int)")
+    key = "2017d4c9-ba37-4f82-9fb5-9ab5df6b91e4"
+    target.send(({"id": key}, {"id": key, "v": 1}), ({"id": key.upper()}, {"id": key.upper(), "v": 2}))
+    with target.upsert() as sink:
+        sink.run_to_end()
+    assert target.rows("SELECT v FROM users") == [(2,)]

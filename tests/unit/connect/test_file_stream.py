@@ -46,6 +46,32 @@ def test_a_file_that_became_shorter_is_an_error(log: Log, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("way", ["truncated", "renamed"])
+def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(log: Log, tmp_path: Path, way: str) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+    with source(log, file) as connector:
+        connector.run_to_end()
+        if way == "renamed":
+            file.rename(tmp_path / "lines.txt.1")
+        file.write_text("1\n")
+        with pytest.raises(ConnectError, match="it was replaced"):
+            connector.run_to_end()
+
+
+@pytest.mark.long
+def test_a_file_that_is_replaced_by_a_longer_one_is_gone_on_with(log: Log, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\nth")
+    with source(log, file) as connector:
+        connector.run_to_end()
+        (tmp_path / "edited").write_text("one\ntwo\nthree\n")
+        (tmp_path / "edited").rename(file)
+        connector.run_to_end()
+        assert [record.value for record in connector.records("lines")] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.long
 def test_a_file_that_does_not_exist_yet_is_waited_for(log: Log, tmp_path: Path) -> None:
     with source(log, tmp_path / "later.txt") as connector:
         connector.step()

@@ -338,3 +338,34 @@ def test_an_open_range_of_another_folder_is_refused_with_that_folder(
         pytest.raises(ConnectError, match=f"for {tmp_path}/one, and whether it is complete there is not known"),
     ):
         connector.run_to_end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        ("json", {"id": 2, "city": "x" * 300}),
+        ("json", {"id": 2, "city": "a\0b"}),
+        ("parquet", {"id": "two", "city": "Oslo"}),
+        ("parquet", {"id": 1 << 70, "city": "Oslo"}),
+    ],
+    ids=["long name of a folder", "no name of a folder", "other type", "large number"],
+)
+def test_a_record_that_no_file_can_hold_costs_one_dead_letter(
+    log: Log, tmp_path: Path, kind: str, bad: dict[str, object]
+) -> None:
+    rows = [{"id": 1, "city": "Oslo"}, bad, {"id": 3, "city": "Oslo"}]
+    props = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "dead"}
+    with sink(log, tmp_path, format=kind, partition_fields="city", **props) as connector:
+        send(connector, *rows)
+        connector.run_to_end()
+        assert [json.loads(record.value or b"") for record in connector.records("dead")] == [bad]
+    (file,) = tmp_path.rglob(f"city=Oslo/*.{kind}")
+    found = pl.read_parquet(file) if kind == "parquet" else pl.read_ndjson(file)
+    assert found["id"].to_list() == [1, 3]
+
+
+def test_records_that_no_file_can_hold_are_an_error_where_none_is_tolerated(log: Log, tmp_path: Path) -> None:
+    with sink(log, tmp_path, partition_fields="city") as connector:
+        send(connector, {"id": 1, "city": "x" * 300})
+        with pytest.raises(ConnectError, match="cannot be the name of a folder"):
+            connector.run_to_end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -70,6 +71,17 @@ def test_a_request_that_comes_again_makes_no_record(log: Log) -> None:
         httpx2.post(hook.url, json=1, headers=named)
         assert httpx2.post(hook.url, json=1, headers=named).json()["repeated"]
         assert hook.values() == [1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("header", ["Idempotency-Key", "ce-id"])
+def test_a_request_whose_name_is_empty_is_refused(log: Log, header: str) -> None:
+    with Webhook(log) as hook:
+        for _ in range(2):
+            answer = httpx2.post(hook.url, json=1, headers={header: ""})
+            assert answer.status_code == 400
+            assert "is empty" in answer.json()["message"]
+        assert hook.values() == []
 
 
 @pytest.mark.long
@@ -166,6 +178,9 @@ class Server(BaseHTTPRequestHandler):
     got: ClassVar[list[tuple[str | None, bytes]]] = []
     headers_got: ClassVar[list[dict[str, str]]] = []
     answers: ClassVar[list[int]] = []
+    retry_after: ClassVar[str | None] = None
+    answer_bytes: ClassVar[int] = 0
+    byte_pause_s: ClassVar[float] = 0.0
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -174,8 +189,17 @@ class Server(BaseHTTPRequestHandler):
             Server.got.append((self.headers["Idempotency-Key"], body))
             Server.headers_got.append({name.lower(): value for name, value in self.headers.items()})
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(Server.answer_bytes))
+        if Server.retry_after is not None:
+            self.send_header("Retry-After", Server.retry_after)
         self.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(Server.answer_bytes if Server.byte_pause_s else 0):
+                self.wfile.write(b"x")
+                self.wfile.flush()
+                time.sleep(Server.byte_pause_s)
+            if not Server.byte_pause_s:
+                self.wfile.write(b"x" * Server.answer_bytes)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing."""
@@ -184,6 +208,7 @@ class Server(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     Server.got, Server.answers, Server.headers_got = [], [], []
+    Server.retry_after, Server.answer_bytes, Server.byte_pause_s = None, 0, 0.0
     server = HTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/in"
@@ -264,3 +289,46 @@ def test_a_request_is_one_cloud_event(log: Log, url: str) -> None:
     connector = sink(log, url, cloudevents="true", batch_size="5")
     with connector, pytest.raises(ConnectError, match="a request is one event"):
         connector.run_to_end()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("asked", ["99999999999", "9" * 5_000], ids=["centuries", "no number"])
+def test_a_server_that_asks_for_a_long_pause_is_asked_again_after_an_hour(log: Log, url: str, asked: str) -> None:
+    Server.answers.append(503)
+    Server.retry_after = asked
+    with sink(log, url) as connector:
+        connector.start()
+        pauses: list[float] = []
+        vars(connector._tasks[0].loop)["_sleep"] = pauses.append
+        connector.run_to_end()
+    assert pauses == [3600.0]
+
+
+@pytest.mark.long
+def test_of_a_long_answer_the_beginning_is_read(log: Log, url: str) -> None:
+    Server.answer_bytes, Server.byte_pause_s = 70_000, 0.0
+    with sink(log, url) as connector:
+        connector.start()
+        task = connector._tasks[0].task
+        read: list[int] = []
+        whole = vars(type(task))["_read"]
+        vars(task)["_read"] = lambda answer: read.append(len(whole(task, answer))) or b""
+        connector.run_to_end()
+    assert read == [1 << 16] * 3
+    assert [name for name, _ in Server.got] == [f"out/0/{number}" for number in range(3)]
+
+
+@pytest.mark.long
+def test_an_answer_that_does_not_come_to_its_end_is_a_server_that_is_away(log: Log, url: str) -> None:
+    Server.answer_bytes, Server.byte_pause_s = 100, 0.05
+    with sink(log, url, http_timeout_ms="300") as connector:
+        connector.start()
+
+        def give_up(_: float) -> None:
+            raise ConnectError("GIVEN_UP", "after the first attempt")
+
+        vars(connector._tasks[0].loop)["_sleep"] = give_up
+        begun = time.monotonic()
+        with pytest.raises(ConnectError, match="after the first attempt"):
+            connector.run_to_end()
+        assert time.monotonic() - begun < 4

@@ -158,3 +158,11 @@ def test_a_key_that_lacks_a_field_is_named(table: Table) -> None:
     table.send(({"id": 1}, {"id": 1}))
     with upsert(table, primary_key_fields="number") as sink, pytest.raises(ConnectError, match="no field 'number'"):
         sink.step()
+
+
+def test_a_number_that_the_database_cannot_hold_becomes_a_dead_letter(table: Table) -> None:
+    table.send((None, {"id": 1}), (None, {"id": 1 << 63}), (None, {"id": 3}))
+    with table.sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dead") as sink:
+        sink.run_to_end()
+        assert [json.loads(record.value or b"") for record in sink.records("dead")] == [{"id": 1 << 63}]
+    assert table.rows() == [(1,), (3,)]

@@ -23,6 +23,10 @@ from hayase.connect.simple_connector import SimpleConnector
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
+_REFUSED_MAX = 100
+"""How many records of a file are left out one by one: more are no exception, and each costs many attempts."""
+_NAME_BYTES_MAX = 255
+"""Of a folder, on most file systems."""
 _MANIFESTS = "_manifests"  # readers of folders leave out names with an underscore
 _SUFFIXES = {FileFormat.LINES: "txt", FileFormat.CSV: "csv", FileFormat.JSON: "json", FileFormat.PARQUET: "parquet"}
 
@@ -114,8 +118,9 @@ class FileSinkTask(RepeatableSinkTask):
                 by_folder.setdefault(folder, []).append(record)
         files: list[str] = []
         for folder, records in by_folder.items():
-            data = file_bytes([each.value for each in records], self._format)
-            files.append(self._write_file(f"{folder}{name}", data))
+            data = self._bytes_of(records)
+            if data is not None:
+                files.append(self._write_file(f"{folder}{name}", data))
         described = {"files": files, "start": part.start, "end": part.end, "records": len(part.records)}
         create_file(self._files, manifest, json.dumps(described).encode())
 
@@ -132,6 +137,36 @@ class FileSinkTask(RepeatableSinkTask):
             path = f"{name}-{hashlib.sha256(data).hexdigest()[:16]}.{_SUFFIXES[self._format]}"
             create_file(self._files, f"{self._folder}/{path}", data)
         return path
+
+    def _bytes_of(self, records: list[SinkRecord]) -> bytes | None:
+        """The bytes of a file; records whose values do not fit those before them are left out where that is tolerated.
+
+        `None`: none fits.
+        """
+        reporter, refused = self.context.errant_record_reporter, 0
+        while records:
+            try:
+                return file_bytes([each.value for each in records], self._format)
+            except DataError as error:
+                refused += 1
+                if reporter is None or refused > _REFUSED_MAX:
+                    raise
+                fitting = self._fitting(records)
+                reporter.report(records[fitting], error)
+                records = records[:fitting] + records[fitting + 1 :]
+        return None
+
+    def _fitting(self, records: Sequence[SinkRecord]) -> int:
+        """How many of the first records one file can hold; not all of them."""
+        low, high = 0, len(records) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                file_bytes([each.value for each in records[:middle]], self._format)
+                low = middle
+            except DataError:
+                high = middle - 1
+        return low
 
     def _folder_or_refusal(self, record: SinkRecord) -> str | None:
         """The folder of a record; `None` if it cannot be a row, and that is tolerated."""
@@ -159,7 +194,16 @@ class FileSinkTask(RepeatableSinkTask):
                     topic=record.topic,
                     offset=record.kafka_offset,
                 )
-            folders.append(f"{field}={str(value).replace('/', '_')}")
+            folder = f"{field}={str(value).replace('/', '_')}"
+            if len(folder.encode(errors="replace")) > _NAME_BYTES_MAX or "\0" in folder:
+                raise DataError(
+                    "INVALID_PARTITION_FIELD",
+                    f"the value of {field!r}, {value!r:.80}, cannot be the name of a folder: it is too long, or has "
+                    "the character 0",
+                    topic=record.topic,
+                    offset=record.kafka_offset,
+                )
+            folders.append(folder)
         return "".join(f"{folder}/" for folder in folders)
 
     def stop(self) -> None:

@@ -103,6 +103,7 @@ class FileStreamSourceTask(SourceTask):
             self._buffer += read
             if b"\n" not in self._buffer:
                 if not read:
+                    self._close_if_replaced(self._file)
                     time.sleep(_WAIT_S)
                 return None
         *lines, self._buffer = self._buffer.split(b"\n", self._batch_size)
@@ -126,6 +127,17 @@ class FileStreamSourceTask(SourceTask):
             )
         self._file.seek(self._position)
         return True
+
+    def _close_if_replaced(self, file: BinaryIO) -> None:
+        """At the end of the file: if it was made shorter, or another one has its name, it is opened anew."""
+        opened = os.fstat(file.fileno())
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            return  # it is written to its end under another name, or made again soon
+        if opened.st_size < self._position or not os.path.samestat(opened, named):
+            file.close()
+            self._file, self._buffer = None, b""
 
     def _record(self, line: bytes) -> SourceRecord:
         return SourceRecord(

@@ -134,9 +134,9 @@ def file_bytes(rows: Sequence[object], file_format: FileFormat) -> bytes:
         DataError: `NO_ROW`: a row is no mapping, which CSV and Parquet need.
     """
     if file_format is FileFormat.LINES:
-        return "".join(f"{'null' if row is None else row}\n" for row in rows).encode()
+        return _encoded("".join(f"{'null' if row is None else row}\n" for row in rows))
     if file_format is FileFormat.JSON:
-        return "".join(json.dumps(row, default=json_value, ensure_ascii=False) + "\n" for row in rows).encode()
+        return _encoded("".join(json.dumps(row, default=json_value, ensure_ascii=False) + "\n" for row in rows))
     mappings = [check_row(row) for row in rows]
     if file_format is FileFormat.CSV:
         names = list(dict.fromkeys(name for row in mappings for name in row))
@@ -144,8 +144,15 @@ def file_bytes(rows: Sequence[object], file_format: FileFormat) -> bytes:
         writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(mappings)
-        return text.getvalue().encode()
+        return _encoded(text.getvalue())
     return _parquet_bytes(mappings)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError("NO_ROW", f"a text has half of a surrogate pair, which is no character: {error}") from error
 
 
 def _parquet_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
@@ -156,8 +163,10 @@ def _parquet_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:
         pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows]), sink)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError("NO_COLUMN", f"the values of a field have different types: {error}") from error
+    except (pa.ArrowException, TypeError, ArithmeticError) as error:
+        raise DataError(
+            "NO_COLUMN", f"the values of a field have different types, or one is too large: {error}"
+        ) from error
     return sink.getvalue()
 
 

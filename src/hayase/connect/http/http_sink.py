@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 import urllib.parse
 from collections.abc import Sequence
 
@@ -19,6 +20,10 @@ from hayase.connect.simple_connector import SimpleConnector
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _SHOWN = 200
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 100, 10_000
+_LONGEST_WAIT_S = 3600
+"""Whatever a server asks for by Retry-After."""
+_DIGITS_MAX = 9
+_ANSWER_BYTES_MAX = 1 << 16
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
@@ -133,7 +138,7 @@ class HttpSinkTask(SinkTask):
             connection = self._opened()
             connection.request(self._method, self._target, body, headers)
             answer = connection.getresponse()
-            text = answer.read()
+            text = self._read(answer)
         except (OSError, http.client.HTTPException) as error:
             self._close()
             self._pause()
@@ -142,7 +147,7 @@ class HttpSinkTask(SinkTask):
             self._pause()
             seconds = answer.getheader("Retry-After", "")
             if seconds.isdecimal():
-                self.context.timeout_ms(1000 * int(seconds))
+                self.context.timeout_ms(1000 * min(int(seconds[:_DIGITS_MAX]), _LONGEST_WAIT_S))
             raise RetriableError("SERVER_BUSY", f"{self._url.netloc} answers {answer.status} {answer.reason}")
         if not 200 <= answer.status < 300:
             shown = text[:_SHOWN].decode(errors="replace")
@@ -150,6 +155,19 @@ class HttpSinkTask(SinkTask):
                 "REQUEST_REFUSED", f"{self._url.netloc} answers {answer.status} {answer.reason}: {shown}",
                 topic=records[0].topic, partition=records[0].kafka_partition, offset=records[0].kafka_offset,
             )  # fmt: skip
+
+    def _read(self, answer: http.client.HTTPResponse) -> bytes:
+        """The answer, or the beginning of a long one; raises TimeoutError where it takes longer than it may."""
+        deadline = time.monotonic() + self._timeout_s
+        text = b""
+        while part := answer.read1(_ANSWER_BYTES_MAX - len(text)):
+            text += part
+            if len(text) == _ANSWER_BYTES_MAX:
+                self._close()  # what is left of it is not wanted
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError("the answer does not come to its end")
+        return text
 
     def _pause(self) -> None:
         """Have one request sent again after pauses that grow; those of the worker grow over all records of a `put`."""

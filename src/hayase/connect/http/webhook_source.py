@@ -111,7 +111,10 @@ class WebhookSourceTask(RequestTask):
             return self.listener.refused(400, str(error))
         if len(msgspec.json.encode((self._key_of(value), value))) > self._config.int("body.max.bytes"):
             return self.listener.refused(413, "the key and value of the record are too large")
-        name = self._name_of(request.headers)
+        try:
+            name = self._name_of(request.headers)
+        except ValueError as error:
+            return self.listener.refused(400, str(error))
         with self._lock:
             if name is not None and name in self._known:
                 return JSONResponse({"status": "accepted", "repeated": True})
@@ -136,11 +139,14 @@ class WebhookSourceTask(RequestTask):
         return body.get(self._key) if self._key is not None and isinstance(body, dict) else None
 
     def _name_of(self, headers: Headers) -> str | None:
-        named = headers.get(self._config.string("idempotency.header"))
-        if named is not None:
-            return named
-        event = headers.get("ce-id")
-        return None if event is None else f"{headers.get('ce-source', '')} {event}"
+        """The name of a request; `None`: it has none. An empty one would make all requests repeats of the first."""
+        for header in (self._config.string("idempotency.header"), "ce-id"):
+            name = headers.get(header)
+            if name == "":
+                raise ValueError(f"the header {header} is empty: give each request a name, or leave the header out")
+            if name is not None:
+                return f"{headers.get('ce-source', '')} {name}" if header == "ce-id" else name
+        return None
 
     # in the thread of the task
 

@@ -393,7 +393,13 @@ def _days(text: str) -> int:
 
 
 def _timestamp(text: str) -> int:
-    return _INFINITIES[text] if text in _INFINITIES else microseconds_of_timestamp(text)
+    return _INFINITIES[text] if text in _INFINITIES else _in_64_bits(microseconds_of_timestamp(text))
+
+
+def _in_64_bits(microseconds: int) -> int:
+    if not -(1 << 63) <= microseconds < 1 << 63:
+        raise ValueError(f"{microseconds} microseconds do not fit in 64 bits")
+    return microseconds
 
 
 def _zoned_timestamp(text: str, digits: int) -> str:
@@ -416,7 +422,10 @@ def _zoned_time(text: str) -> str:
 
 def _interval_microseconds(text: str) -> int:
     months, days, seconds = parse_interval(text)
-    return int((months * _DAYS_PER_MONTH + days) * DAY_US + seconds * 1_000_000)
+    try:
+        return _in_64_bits(int((months * _DAYS_PER_MONTH + days) * DAY_US + seconds * 1_000_000))
+    except ValueError as error:
+        raise ValueError(f"{error}; interval.handling.mode=string has no limit") from error
 
 
 def _interval_text(text: str) -> str:

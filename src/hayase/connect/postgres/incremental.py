@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hayase.connect.contracts import SerializedJson
+from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
@@ -141,22 +142,23 @@ class IncrementalSnapshot:
         request = self._progress.requests[0]
         table = self._database.captured_table(request.table)
         if table is None or not table.identity_key:
-            why = "it is not captured any more" if table is None else "it has no key"
-            _LOG.warning("the table %s is not read again: %s", request.table, why)
-            self._progress.requests.pop(0)
-            self._progress.upper = None
-            self._progress.left_out += 1
-            self._changes.offsets_changed = True
+            self._leave_out("it is not captured any more" if table is None else "it has no key")
             return
         order = KeyOrder(table, self._registry, self._database.query)
         conditions = [] if self._progress.upper is None else [order.beyond()]
         if request.condition:
             conditions.append(f"({request.condition})")
         sql = select_rows(table, conditions) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
-        with ChunkTransaction(self._database) as (snapshot, lsn):
-            if not all(snapshot.sees(xid) for xid in self._changes.xids):
-                return  # once more, with the next poll
-            rows = read_cells(self._config, self._database, sql, self._progress.upper or ())
+        try:
+            with ChunkTransaction(self._database) as (snapshot, lsn):
+                if not all(snapshot.sees(xid) for xid in self._changes.xids):
+                    return  # once more, with the next poll
+                rows = read_cells(self._config, self._database, sql, self._progress.upper or ())
+        except RetriableError:
+            raise
+        except ConnectError as error:  # the condition of a signal is its user's: the capture goes on without it
+            self._leave_out(str(error))
+            return
         last = len(rows) <= self._chunk_rows
         rows = rows[: self._chunk_rows]
         events = table_events(self._config, table, self._types)
@@ -164,6 +166,14 @@ class IncrementalSnapshot:
         upper = None if last else tuple(str(cell) for cell in events.identity(rows[-1]))
         self._window = _Window(events, by_key, upper, lsn)
         self._changes.watch(request.table)
+
+    def _leave_out(self, why: str) -> None:
+        """Give up reading the first table again."""
+        _LOG.warning("the table %s is not read again: %s", self._progress.requests[0].table, why)
+        self._progress.requests.pop(0)
+        self._progress.upper = None
+        self._progress.left_out += 1
+        self._changes.offsets_changed = True
 
     def _close_window(self) -> None:
         self._window = None

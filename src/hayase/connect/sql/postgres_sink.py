@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     import psycopg
 
 _OFFSETS = OffsetTable("%s", " FOR UPDATE")
-# Connection lost, shutdown, too many clients or no memory, serialization and deadlock, lock not available.
-_PASSING = ("08", "57P", "53", "40", "55P03")
+# Connection lost, shutdown, too many clients or no memory, serialization and deadlock, lock not available, a standby
+# that is not promoted yet, a transaction that the server has ended.
+_PASSING = ("08", "57P", "53", "40", "55P03", "25006", "25P03", "25P04")
 
 
 def _definition() -> ConfigDef:
@@ -138,9 +139,16 @@ class PostgresSinkTask(TransactionalSinkTask):
 
     def _translated(self, error: psycopg.Error) -> ConnectError:
         """The error for the worker; after a connection that broke or a statement that failed, nothing is known."""
+        import psycopg
+
         state = error.sqlstate or ""
+        # Without a state the driver has refused a value, or has lost the connection.
+        broken = self._connection is None or self._connection.closed
+        passing = broken or (not state and isinstance(error, psycopg.OperationalError)) or state.startswith(_PASSING)
+        if isinstance(error, psycopg.errors.CardinalityViolation) and not self._writer.one_by_one:
+            self._writer.one_by_one = passing = True  # the database takes two keys for one that are written otherwise
         self._disconnect()
-        if not state or state.startswith(_PASSING):
+        if passing:
             return RetriableError("DATABASE_UNREACHABLE", f"the write may be repeated: {str(error).strip()}")
         return ConnectError("ROW_REFUSED", f"the database refuses the write: {str(error).strip()}", sqlstate=state)
 
@@ -160,13 +168,17 @@ class PostgresSinkTask(TransactionalSinkTask):
         import psycopg
 
         columns = self._columns(ranges)
-        changes: list[RowChange] = []
-        if columns is None:
-            changes = [change for each in ranges for record in each.records if (change := self._mapper.change(record))]
         written = False
         try:
             database = self._database()
             execute = executing(database)
+            if any(self._writer.keeps_order(database, each.rows.table, list(each.rows.key)) for each in columns or ()):
+                columns = None
+            changes: list[RowChange] = []
+            if columns is None:
+                changes = [
+                    change for each in ranges for record in each.records if (change := self._mapper.change(record))
+                ]
             with database.transaction() as transaction:
                 missed = [
                     each
@@ -184,11 +196,15 @@ class PostgresSinkTask(TransactionalSinkTask):
                 self._writer.write_rows(database, changes)
                 reach("inside_sink_write", bundle=bundle_name(self.context.connector, self.context.task))
                 written = True
+            self._writer.one_by_one = False
         except psycopg.Error as error:
             raise self._translated(error) from error
         except ConnectError:
             self._writer.forget()  # what was made is gone with the transaction
             raise
+        except (ValueError, ArithmeticError) as error:
+            self._writer.forget()
+            raise ConnectError("ROW_REFUSED", f"a value cannot be written: {error}") from error
         return written
 
     def _columns(self, ranges: Sequence[SinkRange]) -> list[CopyColumns] | None:
@@ -199,9 +215,9 @@ class PostgresSinkTask(TransactionalSinkTask):
                 continue
             try:
                 rows = None if each.columns is None else self._mapper.columns(each.columns)
-            except DataError:  # said of the one record that it is about
+                columns = None if rows is None else copy_columns(rows)
+            except (DataError, ValueError, ArithmeticError):  # said of the one record that it is about
                 return None
-            columns = None if rows is None else copy_columns(rows)
             if columns is None or not self._writer.takes(columns):
                 return None
             found.append(columns)

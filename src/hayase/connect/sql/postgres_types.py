@@ -18,6 +18,7 @@ from hayase.connect.schema import (
     ConnectSchema,
     SchemaType,
 )
+from hayase.sql.functions.java.calendar import from_days, to_days
 
 _TYPES: Mapping[SchemaType, str] = {
     SchemaType.INT8: "smallint",
@@ -51,7 +52,10 @@ _NAMED: Mapping[str, str] = {
     "io.debezium.data.VariableScaleDecimal": "numeric",
 }
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp without time zone
-_INFINITE_US = 1 << 62
+_POSITIVE_INFINITY_US, _NEGATIVE_INFINITY_US = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
+"""What Debezium has for them."""
+_DAY_US = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = to_days(1, 1, 1), to_days(9999, 12, 31)
 
 
 def column_type(schema: ConnectSchema | None, value: object) -> str:
@@ -85,11 +89,21 @@ def storable(schema: ConnectSchema | None) -> Callable[[Any], object]:
     if schema.name in _STORED:
         return _STORED[schema.name]
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None and schema.value_schema.type.is_primitive:
-        element = storable(schema.value_schema)
-        return lambda value: [None if each is None else element(each) for each in value]
+        return _array_of(storable(schema.value_schema))
     if schema.type in (SchemaType.STRUCT, SchemaType.MAP, SchemaType.ARRAY):
         return _json
     return plain
+
+
+def _array_of(element: Callable[[Any], object]) -> Callable[[Any], object]:
+    def stored(value: list[Any]) -> object:
+        elements = [None if each is None else element(each) for each in value]
+        # The driver wants elements of one type, and infinity is no date of Python.
+        if len({type(each) for each in elements if each is not None}) > 1:
+            return [None if each is None else str(each) for each in elements]
+        return elements
+
+    return stored
 
 
 def plain(value: object) -> object:
@@ -108,9 +122,13 @@ def _in_json(value: object) -> object:
 
 
 def _timestamp(microseconds: int) -> object:
-    if abs(microseconds) > _INFINITE_US:
+    if microseconds >= _POSITIVE_INFINITY_US or microseconds <= _NEGATIVE_INFINITY_US:
         return "infinity" if microseconds > 0 else "-infinity"
-    return _EPOCH + dt.timedelta(microseconds=microseconds)
+    days, rest = divmod(microseconds, _DAY_US)
+    if _FIRST_DAY <= days <= _LAST_DAY:
+        return _EPOCH + dt.timedelta(microseconds=microseconds)
+    time = (_EPOCH + dt.timedelta(microseconds=rest)).time()
+    return _far_date(days, f" {time.isoformat()}")
 
 
 def _time(microseconds: int) -> object:
@@ -120,7 +138,38 @@ def _time(microseconds: int) -> object:
 def _date(days: int) -> object:
     if abs(days) >= (1 << 31) - 1:
         return "infinity" if days > 0 else "-infinity"
-    return (_EPOCH + dt.timedelta(days=days)).date()
+    return (_EPOCH + dt.timedelta(days=days)).date() if _FIRST_DAY <= days <= _LAST_DAY else _far_date(days)
+
+
+def _far_date(days: int, time: str = "") -> str:
+    """A date of a year that Python does not have, as PostgreSQL writes it.
+
+    Example:
+        >>> _far_date(to_days(-43, 3, 15)), _far_date(to_days(12000, 1, 1), " 10:00:00")
+        ('0044-03-15 BC', '12000-01-01 10:00:00')
+    """
+    year, month, day = from_days(days)
+    return f"{year if year > 0 else 1 - year:04}-{month:02}-{day:02}{time}{'' if year > 0 else ' BC'}"
+
+
+def _interval(microseconds: int) -> object:
+    try:
+        return dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"{microseconds} microseconds"
+
+
+def _zoned(text: str) -> str:
+    """A year before the first is written behind a minus in ISO 8601, and with BC by PostgreSQL.
+
+    Example:
+        >>> _zoned("-0043-03-15T10:00:00Z"), _zoned("2024-01-01T10:00:00Z")
+        ('0044-03-15T10:00:00Z BC', '2024-01-01T10:00:00Z')
+    """
+    if not text.startswith("-") or text == "-infinity":
+        return text
+    year, _, rest = text[1:].partition("-")
+    return f"{int(year) + 1:04}-{rest} BC"
 
 
 def _variable_decimal(value: Mapping[str, Any]) -> Decimal:
@@ -133,6 +182,7 @@ _STORED: Mapping[str | None, Callable[[Any], object]] = {
     "io.debezium.time.MicroTime": _time,
     "io.debezium.time.Timestamp": lambda milliseconds: _timestamp(milliseconds * 1000),
     "io.debezium.time.MicroTimestamp": _timestamp,
-    "io.debezium.time.MicroDuration": lambda microseconds: dt.timedelta(microseconds=microseconds),
+    "io.debezium.time.ZonedTimestamp": _zoned,
+    "io.debezium.time.MicroDuration": _interval,
     "io.debezium.data.VariableScaleDecimal": _variable_decimal,
 }

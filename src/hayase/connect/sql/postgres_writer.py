@@ -67,8 +67,18 @@ def key_value(value: object) -> object:
     return repr(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
 
 
+_ODD_KEYS = """SELECT count(*) > 0 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = to_regclass(%s) AND a.attname = ANY (%s) AND NOT a.attisdropped
+AND (t.typname IN ('citext', 'bpchar') OR NOT coalesce(c.collisdeterministic, true))"""
+"""Whether columns take texts for equal that differ: in case, in blanks at their end."""
+
+
 class RowWriter:
     """Writes in transactions of one connection at a time.
+
+    Attributes:
+        one_by_one: whether changes are written one after the other, as their keys may be equal to the database alone.
 
     Args:
         config: with the keys of `sql_sink_keys`.
@@ -79,11 +89,22 @@ class RowWriter:
         self._mode = mode
         self._tables = Tables(config, _columns_of, _type)
         self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._odd: dict[tuple[str, ...], bool] = {}
+        self.one_by_one = False
 
     def forget(self) -> None:
         """Forget tables that were made: they are gone with a transaction that was rolled back, or a connection."""
         self._stages = {}
+        self._odd = {}
         self._tables.forget()
+
+    def keeps_order(self, database: psycopg.Connection[Any], table: str, key: Sequence[str]) -> bool:
+        """Whether changes of a table are written one after the other: the last of each key is not known here."""
+        where = (table, *key)
+        if where not in self._odd:
+            row = database.execute(_ODD_KEYS, (quoted(table), list(key))).fetchone() if key else None
+            self._odd[where] = bool(row and row[0])
+        return self.one_by_one or self._odd[where]
 
     def takes(self, columns: CopyColumns) -> bool:
         """Whether changes can be written by column: in this mode their order does not matter, or there is but one."""
@@ -111,6 +132,11 @@ class RowWriter:
 
     def write_rows(self, database: psycopg.Connection[Any], changes: list[RowChange]) -> None:
         """Write changes in order."""
+        keys = {(change.table, *change.key) for change in changes} if self._mode is InsertMode.UPSERT else ()
+        if any(self.keeps_order(database, table, key) for table, *key in keys):
+            for change in changes:
+                self._write_run(database, [change])
+            return
         for run in self._runs(changes):
             self._write_run(database, run)
 

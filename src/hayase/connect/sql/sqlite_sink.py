@@ -126,6 +126,9 @@ class SqliteSinkTask(TransactionalSinkTask):
         except sqlite3.Error as error:
             self._tables.forget()  # a table that was made is gone with the transaction
             raise _translated(error) from error
+        except (ValueError, ArithmeticError) as error:  # of the driver: a number of more than 64 bits
+            self._tables.forget()
+            raise ConnectError("ROW_REFUSED", f"a value cannot be written: {error}") from error
         except BaseException:
             self._tables.forget()
             raise

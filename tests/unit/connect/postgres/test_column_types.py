@@ -117,6 +117,15 @@ def test_a_number_that_is_none_is_refused_where_decimals_are_exact() -> None:
         convert("price", "NaN")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("timestamp", "294276-12-31 23:59:59.999999"), ("interval", "300000 years"), ("interval", "-300000 years")],
+)
+def test_microseconds_that_do_not_fit_in_64_bits_are_refused(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match="do not fit in 64 bits"):
+        convert(name, text)
+
+
 def test_columns_of_unknown_types_are_left_out() -> None:
     assert find("box") is None
     assert find("point[]") is None
