@@ -59,8 +59,7 @@ def interact(shell: Shell, history: History) -> None:
         except EOFError:
             return
         try:
-            if text.strip() and not shell.command(text):
-                shell.run(text)
+            shell.run_typed(text)
         except KeyboardInterrupt:
             continue
         except LeaveShell:

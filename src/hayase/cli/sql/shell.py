@@ -94,27 +94,52 @@ class Shell:
             return True
         return False
 
-    def command(self, line: str) -> bool:
-        """Execute a command of the shell; `False` if the line is none.
+    def run_typed(self, text: str) -> bool:
+        """Execute what is typed, or comes from a pipe: commands on lines of their own, and statements.
+
+        Returns:
+            Whether all went well; the first that fails is shown, and ends it.
 
         Raises:
             LeaveShell: EXIT.
         """
-        words = line.strip().rstrip(";").split()
-        if not words or words[0].upper() not in COMMANDS:
-            return False
-        name, rest = words[0].upper(), words[1:]
-        if name in ("EXIT", "QUIT"):
-            raise LeaveShell
-        if name == "RUN" and (len(rest) < 2 or rest[0].upper() != "SCRIPT"):
-            return False
+        for part in _typed(text):
+            went_well = self.command(part)
+            if not (self.run(part) if went_well is None else went_well):
+                return False
+        return True
+
+    def run_file(self, file: Path, text: str) -> bool:
+        """As `run`, for the text of a script: the scripts that it runs lie in its folder, as for RUN SCRIPT."""
+        self._folder, self._scripts_in, self._depth = file.parent, file.parent.resolve(), 1
         try:
-            self._command(name, rest)
+            return self.run(text)
+        finally:
+            self._folder, self._depth = Path(), 0
+
+    def command(self, line: str) -> bool | None:
+        """Execute a command of the shell, and show why it fails.
+
+        Returns:
+            Whether it went well; `None`: the line is no command.
+
+        Raises:
+            LeaveShell: EXIT.
+        """
+        if not _is_command(line):
+            return None
+        name, *rest = line.strip().rstrip(";").split()
+        if name.upper() in ("EXIT", "QUIT"):
+            raise LeaveShell
+        try:
+            self._command(name.upper(), rest)
         except SqlServerError as error:
             self.output.error(error.message)
         except (HayaseError, OSError, ValueError) as error:
             self.output.error(str(error))
-        return True
+        else:
+            return True
+        return False
 
     def _command(self, name: str, rest: list[str]) -> None:
         match name:
@@ -243,6 +268,29 @@ class Shell:
 
 
 COMMANDS = ("HELP", "EXIT", "QUIT", "OUTPUT", "SPOOL", "RUN", "SERVER", "VERSION", "HISTORY", "CLEAR")
+
+
+def _is_command(line: str) -> bool:
+    """Whether a line is a command of the shell; RUN SCRIPT is a statement as well, which others may follow."""
+    words = line.strip().rstrip(";").split()
+    if not words or words[0].upper() not in COMMANDS:
+        return False
+    return words[0].upper() != "RUN" or (len(words) > 2 and words[1].upper() == "SCRIPT" and ";" not in "".join(words))
+
+
+def _typed(text: str) -> Iterator[str]:
+    """The commands of a text, and what is between them, each part once it is complete."""
+    waiting = ""
+    for line in text.splitlines(keepends=True):
+        if not waiting.strip() and _is_command(line):
+            yield line
+            continue
+        waiting += line
+        if (";" in line or line.lstrip().startswith("--")) and is_complete(waiting):
+            yield waiting
+            waiting = ""
+    if waiting.strip():
+        yield waiting
 
 
 def is_complete(text: str) -> bool:
