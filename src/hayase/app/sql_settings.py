@@ -21,7 +21,8 @@ from hayase.storage.open import open_blobs
 
 _LOG = logging.getLogger("hayase.app")
 _SCHEMAS = "schemas"
-_FAILURE_TOPICS = ("errors.dead.letter.queue.topic.name", "processing.log.topic.name")
+FAILURE_TOPICS = ("errors.dead.letter.queue.topic.name", "processing.log.topic.name")
+"""Settings of a topology that name topics to which it writes beside its results."""
 _SHARED_SCHEMAS = "@schemas"
 """Beside the checkpoints of applications, none of which can have this name."""
 
@@ -62,7 +63,7 @@ def failure_topics(given: Mapping[str, object]) -> dict[str, str]:
         given: see `query_settings`.
     """
     of_query = streams_config(given)
-    named = {name: of_query[name] for name in _FAILURE_TOPICS if of_query.get(name)}
+    named = {name: of_query[name] for name in FAILURE_TOPICS if of_query.get(name)}
     return {"ksql.logging.processing.topic.name": processing_log_topic(given)} | {
         name: str(topic) for name, topic in named.items()
     }

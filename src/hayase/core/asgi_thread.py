@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import threading
 import time
@@ -20,7 +21,10 @@ it."""
 _NATIVE_END_S = 0.25
 """The server's native threads end a moment after it. One that is still there when Python ends aborts the process."""
 _LOOK_S = 0.02
-_BACKLOG = 128
+_BACKLOG = 1024
+_CONNECTIONS_MAX = 4096
+_FILES_SHARE = 2
+"""A connection needs a file descriptor; so does all else in the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ class AsgiThread:
             address=self._host,
             port=self._port,
             interface=Interfaces.ASGINL,
+            backpressure=_connections_max(),
             log_enabled=False,
             ssl_cert=None if tls is None else Path(tls.certificate),
             ssl_key=None if tls is None else Path(tls.key or tls.certificate),
@@ -176,3 +181,9 @@ class AsgiThread:
             self._server = None  # it holds the socket
             self._loop.close()
             time.sleep(_NATIVE_END_S)
+
+
+def _connections_max() -> int:
+    """How many connections may be open: those beyond wait until others are closed, also where these are idle."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _CONNECTIONS_MAX if files == resource.RLIM_INFINITY else min(_CONNECTIONS_MAX, files // _FILES_SHARE)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 from tests.unit.server.command_servers import client_of, ksql, server_in
 from typer.testing import CliRunner
 
@@ -109,3 +110,24 @@ def test_the_metadata_can_be_dropped(project: Migrate) -> None:
     assert project.streams() & {"MIGRATION_EVENTS"} == set()
     with pytest.raises(HayaseError, match="initialize-metadata"):
         project.run("info")
+
+
+def test_a_migration_that_is_interrupted_has_the_state_error_and_can_be_applied_again(
+    project: Migrate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(text: str, *arguments: object, **options: object) -> None:
+        if text.startswith("CREATE STREAM"):
+            raise KeyboardInterrupt
+
+    project.write("first", "CREATE STREAM a (v INT) WITH (kafka_topic='a', value_format='JSON', partitions=1);")
+    with monkeypatch.context() as patch:
+        patch.setattr(typer, "echo", interrupted)  # as if it came between two statements
+        result = CliRunner().invoke(
+            migrate, ["--config-file", str(project.folder / "ksql-migrations.properties"), "apply", "--all"]
+        )
+    assert result.exit_code != 0
+    shown = project.run("info")
+    assert "1  ERROR" in shown
+    assert "interrupted" in shown
+    project.run("apply", "--all")
+    assert "A" in project.streams()

@@ -165,6 +165,42 @@ def test_a_script_that_runs_itself_is_an_error(tmp_path: Path) -> None:
     assert "run each other" in fixture.err.getvalue()
 
 
+def test_what_comes_from_a_pipe_is_executed_as_if_it_was_typed(tmp_path: Path) -> None:
+    fixture = _Fixture()
+    text = (
+        f"SPOOL '{tmp_path}/out.txt'\nLIST\n  STREAMS; LIST STREAMS;\nSPOOL OFF\n-- at last\nOUTPUT JSON\nLIST TABLES"
+    )
+    assert fixture.shell.run_typed(text)
+    assert fixture.sent == ["LIST\n  STREAMS;", "LIST STREAMS;", "LIST TABLES;"]
+    assert (tmp_path / "out.txt").read_text().count("ORDERS") == 2
+    assert fixture.shell.output.format is OutputFormat.JSON
+
+
+@pytest.mark.parametrize("line", ["RUN SCRIPT '/none.sql';", "OUTPUT xml", "SPOOL /none/out.txt"])
+def test_a_command_that_fails_ends_what_comes_from_a_pipe(line: str) -> None:
+    fixture = _Fixture()
+    assert not fixture.shell.run_typed(f"LIST STREAMS;\n{line}\nLIST TABLES;")
+    assert fixture.sent == ["LIST STREAMS;"]
+
+
+def test_a_statement_may_follow_a_script_on_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("LIST STREAMS;")
+    fixture = _Fixture()
+    assert fixture.shell.run_typed(f"RUN SCRIPT '{tmp_path}/a.sql'; LIST TABLES;")
+    assert fixture.sent == ["LIST STREAMS;", "LIST TABLES;"]
+
+
+def test_a_file_of_the_command_line_runs_the_scripts_beside_it_and_no_others(tmp_path: Path) -> None:
+    fixture, file = _Fixture(), tmp_path / "own" / "outer.sql"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "inner.sql").write_text("LIST STREAMS;")
+    (tmp_path / "other.sql").write_text("LIST TABLES;")
+    assert fixture.shell.run_file(file, "RUN SCRIPT 'inner.sql';")
+    assert not fixture.shell.run_file(file, "RUN SCRIPT '../other.sql';")
+    assert "SCRIPT_ELSEWHERE" in fixture.err.getvalue()
+    assert fixture.sent == ["LIST STREAMS;"]
+
+
 def test_spool_writes_to_a_file_as_well(tmp_path: Path) -> None:
     fixture = _Fixture()
     fixture.shell.command(f"SPOOL '{tmp_path}/out.txt'")
@@ -220,7 +256,7 @@ def test_a_text_may_have_commands_on_lines_of_their_own_between_statements(tmp_p
     (tmp_path / "a.sql").write_text("LIST TABLES;")
     fixture = _Fixture()
     text = f"RUN SCRIPT '{tmp_path}/a.sql';\n\nOUTPUT json\nLIST STREAMS;\nSELECT\n  output\nFROM t;\n"
-    assert fixture.shell.run_all(text)
+    assert fixture.shell.run_typed(text)
     assert [each.split()[:2] for each in fixture.sent] == [
         ["LIST", "TABLES;"],
         ["LIST", "STREAMS;"],
@@ -232,7 +268,7 @@ def test_a_text_may_have_commands_on_lines_of_their_own_between_statements(tmp_p
 @pytest.mark.parametrize("command", ["RUN SCRIPT 'nowhere.sql';", "OUTPUT xml"])
 def test_a_command_that_fails_ends_the_text(command: str) -> None:
     fixture = _Fixture()
-    assert not fixture.shell.run_all(f"{command}\nLIST STREAMS;")
+    assert not fixture.shell.run_typed(f"{command}\nLIST STREAMS;")
     assert fixture.sent == []
 
 
@@ -244,7 +280,7 @@ def test_a_script_that_is_not_there_is_named() -> None:
 
 def test_lines_count_behind_a_command_as_in_the_text() -> None:
     fixture = _Fixture()
-    assert not fixture.shell.run_all("OUTPUT json\n\n  SELECT 'a;\n")
+    assert not fixture.shell.run_typed("OUTPUT json\n\n  SELECT 'a;\n")
     line, mark, message, *_ = fixture.err.getvalue().splitlines()
     assert (line, mark) == ("  SELECT 'a;", "         ^")
     assert "line 3" in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import sys
@@ -94,3 +95,16 @@ server.close()
 def test_a_process_whose_server_has_just_ended_ends_without_a_fault() -> None:
     processes = [subprocess.Popen([sys.executable, "-c", _ENDS], stderr=subprocess.PIPE) for _ in range(8)]
     assert [(each.wait(), each.communicate()[1]) for each in processes] == [(0, b"")] * 8
+
+
+def test_hundreds_of_connections_that_ask_nothing_keep_no_request_waiting() -> None:
+    server = AsgiThread(listening(), "test")
+    server.start(Slow())
+    host, port = "127.0.0.1", int(server.url.rpartition(":")[2])
+    with contextlib.ExitStack() as idle:
+        for number in range(400):
+            connection = idle.enter_context(socket.create_connection((host, port), timeout=10))
+            if number % 2:
+                connection.sendall(b"GET / HTTP/1.1\r\nHo")
+        assert httpx2.get(server.url, timeout=10).text == "done"
+    server.close()

@@ -69,3 +69,21 @@ def test_show_properties_hides_the_values_of_secrets(tmp_path: Path) -> None:
     assert shown["ksql.streams.sasl.jaas.config"] == "***"
     assert shown["ksql.streams.ssl.key.password"] == "***"
     assert shown["ksql.persistence.default.format.key"] == "KAFKA"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["ksql.streams.errors.dead.letter.queue.topic.name", "ksql.streams.processing.log.topic.name"],
+)
+def test_a_push_query_goes_on_behind_a_record_that_cannot_be_read_whatever_topic_it_names_for_such(
+    tmp_path: Path, setting: str
+) -> None:
+    raw = "CREATE STREAM raw (k STRING KEY, v STRING) WITH (kafka_topic='s', value_format='KAFKA');"
+    query = {
+        "sql": "SELECT * FROM s EMIT CHANGES LIMIT 1;",
+        "properties": {"auto.offset.reset": "earliest", setting: "failures"},
+    }
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        ksql(client, STREAM + raw + "INSERT INTO raw VALUES ('a', 'bad{'); INSERT INTO s VALUES ('a', 1);")
+        assert client.post("/query-stream", json=query).text.splitlines()[1:] == ['["a",1]']

@@ -12,6 +12,7 @@ from tests.unit.server.command_servers import client_of, execute, ksql, rows, se
 from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
+from hayase.log.embedded.writer import EmbeddedWriter
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
 from hayase.server.commands.log import CommandLog
@@ -279,6 +280,26 @@ def test_terminate_ends_a_query_and_keeps_its_sink(tmp_path: Path) -> None:
 def test_terminate_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
     with server_in(tmp_path) as context, pytest.raises(StatementError, match="Unknown queryId: NOPE"):
         execute(context, "TERMINATE NOPE;")
+
+
+def test_a_command_that_a_full_disk_has_kept_out_can_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise LogError("DISK_FULL", "there is no space left")
+
+    with server_in(tmp_path) as context:
+        execute(context, STREAM)
+        with monkeypatch.context() as patch:
+            patch.setattr(EmbeddedWriter, "publish_epoch", full)
+            with pytest.raises(RequestError, match="no space left"):
+                execute(context, TABLE)
+        assert context.status == "RUNNING"
+        assert not context.engine.queries
+        execute(context, TABLE)
+    with server_in(tmp_path) as context:
+        assert list(context.engine.catalog.sources) == ["S", "T"]
+        assert context.status == "RUNNING"
 
 
 def test_read_only_topics_are_not_written(tmp_path: Path) -> None:

@@ -84,18 +84,22 @@ def apply(
 
     Raises:
         HayaseError: a statement was refused; those before it are executed, and the version has the state ERROR.
+        KeyboardInterrupt: the user has ended it, which also leaves the state ERROR.
     """
     statements = statements_of(migration)
     event = begun(migration, current)
     versions.write(event)
     properties, variables = dict(client.properties), dict(client.variables)
+    executed = 0
     try:
         for text in statements:
             show(text)
             _execute(client, text)
-    except HayaseError as error:
+            executed += 1
+    except (HayaseError, KeyboardInterrupt) as error:
         client.properties, client.variables = properties, variables
-        versions.write(replace(event, state=ERROR, completed_on=now_text(), error_reason=error.message))
+        reason = error.message if isinstance(error, HayaseError) else f"interrupted behind {executed} statements"
+        versions.write(replace(event, state=ERROR, completed_on=now_text(), error_reason=reason))
         raise
     client.properties, client.variables = properties, variables
     event = replace(event, state=MIGRATED, completed_on=now_text())

@@ -69,14 +69,14 @@ def run_shell(options: ShellOptions) -> None:
         shell, interact = _shell(connect(server), output, connect, is_interactive=texts is None)
         open_things.callback(shell.close)
         if interact is None:
-            _run_all(shell, texts or [])
+            _run_all(shell, texts or [], options.file)
         else:
             output.line(f"Hayase SQL on {server}. HELP shows commands; statements end with a semicolon.")
             interact()
 
 
 def _texts(execute: Sequence[str], file: Path | None) -> list[str] | None:
-    """What to execute; `None`: what is typed at the terminal."""
+    """What to execute, the text of the file last; `None`: what is typed at the terminal."""
     texts = list(execute)
     if file is not None:
         try:
@@ -116,11 +116,12 @@ def _shell(
     return shell, lambda: interact(shell, history)
 
 
-def _run_all(shell: Shell, texts: list[str]) -> None:
-    """Execute texts of commands and statements; raises typer.Exit at the first that fails."""
-    for text in texts:
+def _run_all(shell: Shell, texts: list[str], file: Path | None) -> None:
+    """Execute texts, of which the last is that of a file if there is one; raises typer.Exit at the first that fails."""
+    for place, text in enumerate(texts, 1):
+        of_file = file if place == len(texts) else None
         try:
-            if not shell.run_all(text):
+            if not (shell.run_typed(text) if of_file is None else shell.run_file(of_file, text)):
                 raise typer.Exit(1)
         except LeaveShell:
             return

@@ -13,7 +13,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import clear
 
 from hayase.cli.sql.completion import SqlCompleter
-from hayase.cli.sql.shell import LeaveShell, Shell, is_command, is_complete
+from hayase.cli.sql.shell import LeaveShell, Shell, is_complete
 
 _PROMPT, _MORE = "hayase> ", "      > "
 
@@ -59,10 +59,7 @@ def interact(shell: Shell, history: History) -> None:
         except EOFError:
             return
         try:
-            if is_command(text):
-                shell.command(text)
-            elif text.strip():
-                shell.run(text)
+            shell.run_typed(text)
         except KeyboardInterrupt:
             continue
         except LeaveShell:

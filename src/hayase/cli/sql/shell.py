@@ -117,8 +117,10 @@ class Shell:
             return True
         return False
 
-    def run_all(self, text: str) -> bool:
-        """Execute the statements of a text, and the commands that stand alone on a line; the first that fails ends it.
+    def run_typed(self, text: str) -> bool:
+        """Execute what is typed, or comes from a pipe: statements, and commands on lines of their own.
+
+        The first that fails is shown, and ends it.
 
         Returns:
             Whether all went well.
@@ -127,6 +129,14 @@ class Shell:
             LeaveShell: EXIT.
         """
         return all(self.command(each) if is_command(each) else self.run(each) for each in _parts(text))
+
+    def run_file(self, file: Path, text: str) -> bool:
+        """As `run_typed`, for the text of a script: the scripts that it runs lie in its folder, as for RUN SCRIPT."""
+        self._folder, self._scripts_in, self._depth = file.parent, file.parent.resolve(), 1
+        try:
+            return self.run_typed(text)
+        finally:
+            self._folder, self._depth = Path(), 0
 
     def _command(self, name: str, rest: list[str]) -> None:
         match name:
@@ -261,11 +271,12 @@ COMMANDS = ("HELP", "EXIT", "QUIT", "OUTPUT", "SPOOL", "RUN", "SERVER", "VERSION
 
 
 def is_command(text: str) -> bool:
-    """Whether a text is a command of the shell: one line that begins with a command's word."""
+    """Whether a text is a command of the shell: one line that begins with a command's word, and nothing behind it."""
     words = text.strip().rstrip(";").split()
     if not words or words[0].upper() not in COMMANDS or "\n" in text.strip():
         return False
-    return words[0].upper() != "RUN" or (len(words) > 2 and words[1].upper() == "SCRIPT")
+    # RUN SCRIPT is a statement as well, which others may follow.
+    return words[0].upper() != "RUN" or (len(words) > 2 and words[1].upper() == "SCRIPT" and ";" not in "".join(words))
 
 
 def is_complete(text: str) -> bool:

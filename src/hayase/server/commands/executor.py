@@ -306,6 +306,8 @@ class CommandExecutor:
         try:
             self._log.append(record)
         except HayaseError as error:
+            if isinstance(record, Command) and not self._log.may_have(record, error):
+                raise RequestError(NOT_READY, error.condition, error.message) from error
             fenced = isinstance(error, LogError) and error.condition == "FENCED"
             hint = "" if fenced else ". Whether the command was written is not known: start the server again"
             self._problem = f"{error.message}{hint}"

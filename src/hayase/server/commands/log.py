@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hayase.core.errors import CheckpointError, LogError
+from hayase.core.errors import CheckpointError, HayaseError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import EpochWriter, Log, Marker, OutputBatch, is_superseded
 from hayase.server.commands.backup import CommandBackup
@@ -100,6 +100,16 @@ class CommandLog:
     def _batch(self, records: Sequence[Record]) -> OutputBatch:
         now_ms = self._now_ms()
         return OutputBatch(self.topic, [*map(_key, records)], [*map(encoded, records)], [now_ms] * len(records))
+
+    def may_have(self, record: Record, error: HayaseError) -> bool:
+        """Whether the topic may have a record that could not be appended: a full disk is looked behind."""
+        if error.condition != "DISK_FULL":
+            return True
+        try:
+            last = self._log.marker(self.topic, _BUNDLE, plan_position=0)
+        except HayaseError:
+            return True
+        return last is not None and last.epoch >= record.number
 
     def replace(self, lines: Sequence[bytes], where: str = "the backup") -> int:
         """Make the records of a backup those of the topic; how many there are.

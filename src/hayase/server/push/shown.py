@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hayase.app.sql_settings import FAILURE_TOPICS
 from hayase.core.errors import HayaseError
 from hayase.log.protocol import OutputBatch
 from hayase.server.push.shareable import SharedQuery
@@ -18,8 +19,13 @@ from hayase.topology.topology import Topology
 
 STATE_BYTES_MAX = 64 << 20
 _ROW_BYTES = 64
-_NOT_OF_RUN = ("auto.offset.reset", "commit.interval.ms", "processing.guarantee", "statestore.cache.max.bytes")
-"""Settings of queries that persist."""
+_NOT_OF_RUN = frozenset(
+    {
+        *("auto.offset.reset", "commit.interval.ms", "processing.guarantee", "statestore.cache.max.bytes"),
+        *FAILURE_TOPICS,
+    }
+)
+"""Settings of queries that persist: what a run writes are rows, for its client."""
 
 
 @dataclass(frozen=True)
