@@ -353,7 +353,7 @@ def test_a_saga_tells_the_keys_of_its_addressees_where_the_log_is(monkeypatch: p
     keys = SubjectKeys("letters-keys")
     saga = letters(keys)
     with TopologyTestDriver(topology_of_saga(saga)) as driver:
-        assert bound == ["letters-keys"]
+        assert bound == ["letters-keys"] and saga.keys_of_commands == (keys,)
         keys.use_memory()
         start(driver, saga)
         sent = driver.create_output_topic("letters-commands", Serdes.string(), Serdes.bytes())
