@@ -8,8 +8,8 @@ from hayase.core.errors import ConfigError
 from hayase.core.records import Record, SourceRecord
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
-from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
-from hayase.patterns.state_rows import EVENT_VERSION_MAX, EventKey, EventKeySerde, EventPlace, EventPlaceSerde
+from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_recorded, version_of
+from hayase.patterns.state_rows import EventKey, EventKeySerde, EventPlace, EventPlaceSerde
 from hayase.processor.api import (
     ContextualProcessor,
     FixedKeyProcessor,
@@ -20,7 +20,6 @@ from hayase.processor.api import (
 from hayase.processor.metrics import Sensor
 from hayase.state.stores.spec import StoreSpec
 
-_VERSION_HEADER = cloud_events.header_of(cloud_events.VERSION)
 _APPLICATION_HEADER = cloud_events.header_of(cloud_events.APPLICATION)
 
 
@@ -61,18 +60,13 @@ class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
             ConfigError: `AGGREGATE_OWNED`: two applications decide for the aggregate at once.
         """
         place = self._context.record_metadata()
-        headers = dict(record.headers)
-        try:
-            version = int(headers[_VERSION_HEADER] or b"")
-            key = EventKey(record.key.decode(), version)
-        except (KeyError, ValueError, AttributeError):
+        version = version_of(record.key, record.headers)
+        if version is None:
             self._skipped.record()
             return
-        if not 0 < version <= EVENT_VERSION_MAX:
-            self._skipped.record()
-            return
-        self._check_application(headers.get(_APPLICATION_HEADER), record.key)
+        self._check_application(dict(record.headers).get(_APPLICATION_HEADER), record.key)
         if place is not None:
+            key = EventKey(record.key.decode(), version)
             self._index.put_if_absent(key, EventPlace(place.partition, place.offset, record.timestamp_ms))
 
     def _check_application(self, application: bytes | None, key: bytes) -> None:
@@ -101,9 +95,11 @@ class EventDecoder(ContextualProcessor[bytes, bytes, str, RecordedEvent[Any]]):
             self._aggregate.keys.bind(context.app_configs())
 
     def process(self, record: Record[bytes, bytes]) -> None:
-        """Forward the event of one record."""
+        """Forward the event of one record; records of other formats are left out."""
         place = self.context.record_metadata()
         assert place is not None  # records are processed, no punctuations
         source = SourceRecord(*place, record.timestamp_ms, record.key, record.value, record.headers)
-        event = read_event(self._aggregate, source)
+        event = read_recorded(self._aggregate, source)
+        if event is None:
+            return
         self.context.forward(Record(event.aggregate_id, event, record.timestamp_ms, record.headers))
