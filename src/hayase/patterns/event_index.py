@@ -78,7 +78,7 @@ class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
                 "AGGREGATE_OWNED",
                 f"application {application.decode(errors='replace')!r} has recorded an event of {self._name} "
                 f"{key.decode()!r} beside this application, {self._application.decode()!r}: each of them has its own "
-                "states. Stop one of them for good, and look at what it has recorded: `hayase events verify`",
+                "states. Stop one of them permanently, and look at what it has recorded: `hayase events verify`",
             )
 
 
