@@ -225,6 +225,7 @@ def test_an_action_is_undone_once() -> None:
         ([SHIP, RESERVE], "'ship' has no undo"),
         ([[RESERVE, PAY]], "beside it"),
         ([Step(name="s", to=RESERVE.to, action=RESERVE.action, success=[Release])], "does not emit"),
+        ([Step(name="s", to=RESERVE.to, action=RESERVE.action, refusal=[Reserved])], "and none of success"),
     ],
 )
 def test_a_saga_that_could_get_stuck_is_refused_when_it_is_made(steps: Any, said: str) -> None:
