@@ -193,8 +193,8 @@ def _check_step(saga: str, step: Step) -> None:
     if step.refusal and not step.success:
         raise _invalid(
             saga,
-            f"step {step.name!r} names events of refusal and none of success. The reply `accepted` comes with both, and "
-            "before them or after; so name the events that mean success, too: success=[…]",
+            f"step {step.name!r} names events of refusal and none of success. The reply `accepted` comes with both, "
+            "before or after them; so name the events that mean success, too: success=[…]",
         )
     known = getattr(step.to, "event_types", None)
     for event in (*step.success, *step.refusal):
