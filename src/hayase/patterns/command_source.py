@@ -28,7 +28,7 @@ from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.core.errors import SerializationError
 from hayase.patterns import cloud_events
-from hayase.patterns.command_reading import check_command_id
+from hayase.patterns.command_reading import check_attributes, check_command_id
 from hayase.patterns.reactions import check_aggregate_id
 from hayase.patterns.replies import EventPosition, Reply, Status, decode_reply
 from hayase.serde import partition_for_key
@@ -164,6 +164,7 @@ class CommandSourceTask(RequestTask):
             attributes[cloud_events.REQUEST_DIGEST] = _digest(attributes[cloud_events.TYPE], json.loads(text))
             check_aggregate_id(attributes[cloud_events.SUBJECT])
             check_command_id(attributes[cloud_events.ID])
+            check_attributes({f"ce-{name}": value for name, value in attributes.items()})
             if self._config.password("hmac.secret") is not None and _command_id(request) is None:
                 raise _IncompleteError("a signed command needs an id (Idempotency-Key or ce-id): else it counts again")
         except (_IncompleteError, SerializationError) as error:

@@ -132,6 +132,16 @@ def test_a_cloud_event_is_a_command_and_keeps_what_it_belongs_to(shop: OrdersByH
 
 
 @pytest.mark.long
+def test_ids_that_no_reply_could_carry_are_answered_and_make_no_record(shop: OrdersByHttp) -> None:
+    too_long = "x" * 20_001
+    for headers in ({"Idempotency-Key": too_long}, {"ce_correlationid": too_long}, {"ce_source": too_long}):
+        status, answer = shop.post("/17/Place", {"item": "book"}, **headers)
+        assert status == 400 and "20000 bytes" in str(answer), answer
+    assert shop.post(f"/{'1' * 4_001}/Place", {"item": "book"})[0] == 400
+    assert shop.driver.records("order-commands") == []
+
+
+@pytest.mark.long
 def test_a_request_that_is_no_command_is_answered_and_makes_no_record(shop: OrdersByHttp) -> None:
     assert shop.post("", {})[1]["message"].startswith("the request does not say for which aggregate it is")
     assert shop.post("", {}, ce_subject="17")[1]["message"].startswith("the request does not say what type")

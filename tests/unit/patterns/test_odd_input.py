@@ -25,7 +25,7 @@ from hayase.core.errors import ProcessingError, SerializationError
 from hayase.core.records import SourceRecord
 from hayase.patterns import Decider, EventSourced, Rejected
 from hayase.patterns.cloud_events import to_headers
-from hayase.patterns.command_reading import ATTRIBUTE_MAX_BYTES
+from hayase.patterns.command_reading import ATTRIBUTE_MAX_BYTES, check_attributes
 from hayase.patterns.reactions import AGGREGATE_ID_MAX_BYTES
 from hayase.patterns.reasons import REASON_MAX
 from hayase.patterns.recorded_events import read_recorded
@@ -165,3 +165,10 @@ def test_an_event_whose_fields_cannot_be_read_is_still_an_error() -> None:
     headers = (("ce_type", b"Placed"), ("ce_aggregateversion", b"1"))
     with pytest.raises(ProcessingError, match="EVENT_UNREADABLE"):
         read_recorded(order_aggregate(), SourceRecord("order-events", 0, 7, 0, b"17", b"\xff", headers))
+
+
+def test_what_a_client_says_about_a_command_is_not_longer_than_headers_may_be() -> None:
+    for name in ("source", "correlation_id", "causation_id"):
+        with pytest.raises(SerializationError, match=f"INVALID_ATTRIBUTE.*{name} is 'xxx"):
+            check_attributes({name: "x" * (ATTRIBUTE_MAX_BYTES + 1)})
+    check_attributes({"correlation_id": None, "source": "x" * ATTRIBUTE_MAX_BYTES})
