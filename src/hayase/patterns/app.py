@@ -200,7 +200,8 @@ class PatternsApp(StreamsApp):
     def erasure_status(self, subject: str) -> ErasureStatus:
         """Whether the data of a subject is erased, and where its keys, and what they encrypted, may still be."""
         found = [keys.status(subject) for keys in self._keys_or_fail()]
-        encrypted = [topic for each in self.aggregates.values() if each.keys is not None for topic in each.topics]
+        every: list[EventSourced[Any, Any, Any] | Saga[Any]] = [*self.aggregates.values(), *self.sagas.values()]
+        encrypted = [topic for each in every if each.keys is not None for topic in each.topics]
         log = open_log(log_config(self.config))
         try:
             tiers = tiers_of(log, encrypted, "encrypted fields, which nothing reads once their keys are gone")
@@ -216,7 +217,7 @@ class PatternsApp(StreamsApp):
     def _keys(self) -> list[SubjectKeys]:
         """Of the aggregates, and of those that they and the sagas send commands to."""
         found = [keys for each in self.aggregates.values() for keys in each.keys_of_commands]
-        found += [keys for each in self.sagas.values() for keys in each.keys_of_targets]
+        found += [keys for each in self.sagas.values() for keys in each.keys_of_commands]
         return list({id(keys): keys for keys in found}.values())
 
     def _keys_or_fail(self) -> list[SubjectKeys]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -202,6 +203,16 @@ def check_command_id(command_id: str) -> None:
             f"{command_id!r:.200} cannot be the id of a command; give a text that is not empty, has no NUL in it, and "
             f"{ATTRIBUTE_MAX_BYTES} bytes at most",
         )
+
+
+def check_attributes(attributes: Mapping[str, str | None]) -> None:
+    """Refuse attributes that make a command a dead letter; raises SerializationError `INVALID_ATTRIBUTE`."""
+    for name, value in attributes.items():
+        if value is not None and not _fits(value):
+            raise SerializationError(
+                "INVALID_ATTRIBUTE",
+                f"{name} is {value!r:.200}; allowed is a text of {ATTRIBUTE_MAX_BYTES} bytes in UTF-8 at most",
+            )
 
 
 def _fits(text: str) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import queue
+import re
 import time
 import urllib.parse
 import uuid
@@ -28,7 +29,7 @@ from hayase.connect.model import ConnectHeader, Polled, SourceRecord
 from hayase.connect.schema import STRING_SCHEMA
 from hayase.core.errors import SerializationError
 from hayase.patterns import cloud_events
-from hayase.patterns.command_reading import check_command_id
+from hayase.patterns.command_reading import check_attributes, check_command_id
 from hayase.patterns.reactions import check_aggregate_id
 from hayase.patterns.replies import EventPosition, Reply, Status, decode_reply
 from hayase.serde import partition_for_key
@@ -36,6 +37,8 @@ from hayase.serde import partition_for_key
 _IDLE_S, _WAITING_S = 0.1, 0.01
 _BATCH = 500
 _ID_HEADER = "idempotency-key"
+_OF_SAGAS = re.compile(r".+:(action|undo):[0-9]+", re.DOTALL)
+"""An aggregate answers an id once: a request with that of a step would get ahead of the saga, and be taken for it."""
 _PARTITION = 0
 """Of the replies: every topic has it, and a task knows only its own commands."""
 _CONVERTERS = {
@@ -164,6 +167,11 @@ class CommandSourceTask(RequestTask):
             attributes[cloud_events.REQUEST_DIGEST] = _digest(attributes[cloud_events.TYPE], json.loads(text))
             check_aggregate_id(attributes[cloud_events.SUBJECT])
             check_command_id(attributes[cloud_events.ID])
+            check_attributes({f"ce-{name}": value for name, value in attributes.items()})
+            if _OF_SAGAS.fullmatch(attributes[cloud_events.ID]):
+                raise _IncompleteError(
+                    "ids that end in :action: or :undo: and a number are those of sagas; take others"
+                )
             if self._config.password("hmac.secret") is not None and _command_id(request) is None:
                 raise _IncompleteError("a signed command needs an id (Idempotency-Key or ce-id): else it counts again")
         except (_IncompleteError, SerializationError) as error:

@@ -20,7 +20,7 @@ from hayase.core.records import Headers
 from hayase.log.config import log_config
 from hayase.log.protocol import OutputBatch
 from hayase.patterns import cloud_events
-from hayase.patterns.command_reading import check_command_id, command_headers
+from hayase.patterns.command_reading import check_attributes, check_command_id, command_headers
 from hayase.patterns.decider import C
 from hayase.patterns.reactions import AggregateCommand, CommandTarget
 from hayase.patterns.replies import Reply
@@ -203,6 +203,7 @@ class CommandClient(Generic[C]):
     ) -> _Outgoing:
         made, command_id = self._target.command(aggregate_id, command), command_id or str(uuid.uuid4())
         check_command_id(command_id)
+        check_attributes({"source": self._source, "correlation_id": correlation_id, "causation_id": causation_id})
         more: dict[str, str | int | None] = {
             cloud_events.EXPECTED_VERSION: expected_version,
             cloud_events.CORRELATION: correlation_id or command_id,

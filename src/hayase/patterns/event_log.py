@@ -13,7 +13,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.config import log_config
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogReader
-from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event
+from hayase.patterns.recorded_events import Recorded, RecordedEvent, read_event, read_recorded
 
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Settings of a topic of events: nothing is ever removed."""
@@ -72,7 +72,7 @@ class EventLog:
         return sum(self.end_offsets().values())
 
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordedEvent[Any]]:
-        """The events of a range of offsets.
+        """The events of a range of offsets; records of others are left out.
 
         Raises:
             ProcessingError: `EVENT_UNREADABLE`.
@@ -84,7 +84,9 @@ class EventLog:
         try:
             for batch in reader.fetch(partition, start, end):
                 for row in range(len(batch)):
-                    yield read_event(self._aggregate, batch.record(row))
+                    recorded = read_recorded(self._aggregate, batch.record(row))
+                    if recorded is not None:
+                        yield recorded
         finally:
             reader.close()
 

@@ -12,7 +12,7 @@ from hayase.core.errors import ProcessingError
 from hayase.core.records import Headers, SourceRecord
 from hayase.patterns import cloud_events
 from hayase.patterns.reasons import reason_of
-from hayase.patterns.state_rows import AggregateState
+from hayase.patterns.state_rows import EVENT_VERSION_MAX, AggregateState
 from hayase.patterns.type_names import TypeNames
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Event_co = TypeVar("Event_co", covariant=True)
 """Type of events that are read."""
+_VERSION_HEADER = cloud_events.header_of(cloud_events.VERSION)
 Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Takes the fields of an event of one version and gives those of the next."""
 
@@ -126,6 +127,31 @@ def read_event(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any]:
             partition=record.partition,
             offset=record.offset,
         ) from error
+
+
+def read_recorded(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[Any] | None:
+    """The event that a record of the topic is; `None`: it is a record of others, without the headers of an event.
+
+    Raises:
+        ProcessingError: `EVENT_UNREADABLE`: its JSON does not fit its type.
+    """
+    try:
+        return read_event(aggregate, record)
+    except ProcessingError:
+        if version_of(record.key, record.headers) is None:
+            return None
+        raise
+
+
+def version_of(key: bytes | None, headers: Headers) -> int | None:
+    """The version of the event that a record is; `None`: it is no event."""
+    values = dict(headers)
+    try:
+        version = int(values[_VERSION_HEADER] or b"")
+        aggregate_id = (key or b"").decode()
+    except (KeyError, ValueError):
+        return None
+    return version if aggregate_id and values.get("ce_type") and 0 < version <= EVENT_VERSION_MAX else None
 
 
 def evolved(aggregate: Recorded, before: AggregateState[Any], recorded: RecordedEvent[Any]) -> AggregateState[Any]:

@@ -23,7 +23,7 @@ from hayase.log.protocol import Log
 from hayase.patterns.event_log import check_kept
 from hayase.patterns.read_models.read_model import ReadModel
 from hayase.patterns.read_models.sources import TableSource
-from hayase.patterns.recorded_events import evolved, read_event
+from hayase.patterns.recorded_events import evolved, read_recorded
 from hayase.patterns.relations import aggregates_of
 from hayase.patterns.replay_end import ReplayEnd, replay_end
 from hayase.patterns.state_rows import AggregateState
@@ -209,7 +209,9 @@ class _Target:
         """Take a record of the log."""
         aggregate = self._aggregates.get(record.topic)
         if aggregate is not None:
-            recorded = read_event(aggregate, record)
+            recorded = read_recorded(aggregate, record)
+            if recorded is None:  # a record of others
+                return
             states, key = self._states[record.topic], recorded.aggregate_id
             before = states.get(key) or AggregateState(key, 0, aggregate.initial_state())
             states[key] = evolved(aggregate, before, recorded)

@@ -282,7 +282,7 @@ def test_a_reader_whose_topology_has_the_aggregates_in_another_order_reads_the_s
 
 def test_an_event_that_is_there_twice_keeps_its_first_place_in_the_index(tmp_path: Path) -> None:
     orders = LocalOrders(tmp_path)
-    headers = (("ce_aggregateversion", b"1"),)
+    headers = (("ce_aggregateversion", b"1"), ("ce_type", b"Placed"))
     orders.app.writer().append(
         [OutputBatch("order-events", [b"17"] * 3, [b"{}"] * 3, [0] * 3, None, [headers] * 2 + [()])]
     )

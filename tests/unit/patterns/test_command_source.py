@@ -132,6 +132,25 @@ def test_a_cloud_event_is_a_command_and_keeps_what_it_belongs_to(shop: OrdersByH
 
 
 @pytest.mark.long
+def test_ids_that_no_reply_could_carry_are_answered_and_make_no_record(shop: OrdersByHttp) -> None:
+    too_long = "x" * 20_001
+    for headers in ({"Idempotency-Key": too_long}, {"ce_correlationid": too_long}, {"ce_source": too_long}):
+        status, answer = shop.post("/17/Place", {"item": "book"}, **headers)
+        assert status == 400 and "20000 bytes" in str(answer), answer
+    assert shop.post(f"/{'1' * 4_001}/Place", {"item": "book"})[0] == 400
+    assert shop.driver.records("order-commands") == []
+
+
+@pytest.mark.long
+def test_a_request_cannot_get_ahead_of_a_saga_by_the_id_of_a_step(shop: OrdersByHttp) -> None:
+    for headers in ({"Idempotency-Key": "checkout:17:pay:action:1"}, {"ce_id": "checkout:17:pay%3Aundo:2"}):
+        status, answer = shop.post("/17/Place", {"item": "book"}, **headers)
+        assert status == 400 and "are those of sagas" in str(answer), answer
+    assert shop.driver.records("order-commands") == []
+    assert shop.post("/17/Place", {"item": "book"}, **{"Idempotency-Key": "action:1"})[0] == 200
+
+
+@pytest.mark.long
 def test_a_request_that_is_no_command_is_answered_and_makes_no_record(shop: OrdersByHttp) -> None:
     assert shop.post("", {})[1]["message"].startswith("the request does not say for which aggregate it is")
     assert shop.post("", {}, ce_subject="17")[1]["message"].startswith("the request does not say what type")

@@ -20,14 +20,17 @@ from tests.unit.patterns.shop import (
     shop,
 )
 
-from hayase import Serdes
-from hayase.core.errors import SerializationError
+from hayase import Produced, Serdes, StreamsBuilder
+from hayase.core.errors import ProcessingError, SerializationError
+from hayase.core.records import SourceRecord
 from hayase.patterns import Decider, EventSourced, Rejected
 from hayase.patterns.cloud_events import to_headers
-from hayase.patterns.command_reading import ATTRIBUTE_MAX_BYTES
+from hayase.patterns.command_reading import ATTRIBUTE_MAX_BYTES, check_attributes
 from hayase.patterns.reactions import AGGREGATE_ID_MAX_BYTES
 from hayase.patterns.reasons import REASON_MAX
+from hayase.patterns.recorded_events import read_recorded
 from hayase.patterns.saga.rows import read_command_id
+from hayase.testing import TopologyTestDriver
 
 
 def order_that(decide: Any) -> EventSourced[Command, Event, Order | None]:
@@ -139,3 +142,33 @@ def test_a_command_of_a_reaction_that_its_topic_would_refuse_fails_the_command_t
         (reply,) = driven.replies()
         assert reply.status == "failed" and "the command Reserve of a reaction has 513 bytes" in reply.reason
         assert driven.recorded() == []
+
+
+@pytest.mark.parametrize("headers", [(), (("ce_type", b"Placed"),), (("ce_aggregateversion", b"1"),)])
+def test_a_record_of_others_among_the_events_is_none_for_streams_and_read_models(headers: Any) -> None:
+    order, builder, raw = order_aggregate(), StreamsBuilder(), Serdes.bytes()
+    order.add_to(builder)
+    order.events(builder).map_values(lambda recorded: recorded.type).to(
+        "types", Produced.with_(Serdes.string(), Serdes.string())
+    )
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("order-events", raw, raw).pipe_input(b"17", b"\xff", 0, headers)
+        made = order.command("17", Place("book"))
+        commands = driver.create_input_topic("order-commands", raw, raw)
+        commands.pipe_input(b"17", made.data, 0, to_headers({"id": "a", "type": "Place"}))
+        types = driver.create_output_topic("types", Serdes.string(), Serdes.string())
+        assert types.read_values_to_list() == ["Placed"]
+    assert read_recorded(order, SourceRecord("order-events", 0, 7, 0, b"17", b"\xff", headers)) is None
+
+
+def test_an_event_whose_fields_cannot_be_read_is_still_an_error() -> None:
+    headers = (("ce_type", b"Placed"), ("ce_aggregateversion", b"1"))
+    with pytest.raises(ProcessingError, match="EVENT_UNREADABLE"):
+        read_recorded(order_aggregate(), SourceRecord("order-events", 0, 7, 0, b"17", b"\xff", headers))
+
+
+def test_what_a_client_says_about_a_command_is_not_longer_than_headers_may_be() -> None:
+    for name in ("source", "correlation_id", "causation_id"):
+        with pytest.raises(SerializationError, match=f"INVALID_ATTRIBUTE.*{name} is 'xxx"):
+            check_attributes({name: "x" * (ATTRIBUTE_MAX_BYTES + 1)})
+    check_attributes({"correlation_id": None, "source": "x" * ATTRIBUTE_MAX_BYTES})

@@ -406,3 +406,11 @@ def test_a_topic_that_was_made_again_stops_the_model_instead_of_mixing_rows(even
     events.log.delete_topic("order-events")
     events.log.create_topic("order-events", 2, {"retention.ms": "-1"})
     assert "was deleted and made again" in failed(model_in(tmp_path), events)
+    with model_in(tmp_path).target.session() as session:
+        registry.prepare(session, model_in(tmp_path).target, "orders", 2)
+    with pytest.raises(StateError, match="READ_MODEL_NOT_FILLED"):
+        model_in(tmp_path, version=2).switch(timeout=timedelta(0))
+    events.record("2", Placed("pen"))
+    fill(model_in(tmp_path, version=2), events)
+    assert model_in(tmp_path, version=2).switch(timeout=timedelta(0)) == 1
+    assert rows(tmp_path) == [("2", "pen", 0)]

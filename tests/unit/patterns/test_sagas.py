@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.patterns.sagas import (
@@ -24,9 +24,9 @@ from tests.unit.patterns.sagas import (
     driven,
 )
 
-from hayase import Serdes, StreamsBuilder, Topology
-from hayase.core.errors import HayaseError, LogError, TopologyError
-from hayase.patterns import CancelSaga, CommandTarget, Personal, RetrySaga, Saga, SagaState, Step, SubjectKeys
+from hayase import Serdes, StreamsBuilder
+from hayase.core.errors import HayaseError, TopologyError
+from hayase.patterns import CancelSaga, RetrySaga, Saga, SagaState, Step
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.replies import Reply, encode_reply
 from hayase.patterns.saga.definition import definition_of
@@ -225,6 +225,7 @@ def test_an_action_is_undone_once() -> None:
         ([SHIP, RESERVE], "'ship' has no undo"),
         ([[RESERVE, PAY]], "beside it"),
         ([Step(name="s", to=RESERVE.to, action=RESERVE.action, success=[Release])], "does not emit"),
+        ([Step(name="s", to=RESERVE.to, action=RESERVE.action, refusal=[Reserved])], "and none of success"),
     ],
 )
 def test_a_saga_that_could_get_stuck_is_refused_when_it_is_made(steps: Any, said: str) -> None:
@@ -322,53 +323,6 @@ def test_the_commands_of_a_step_are_for_one_aggregate_of_its_addressee() -> None
     elsewhere = Step(name="pay", to=PAYMENTS, action=lambda saga: STOCK.command("book", Reserve("17")), pivot=True)
     with pytest.raises(TopologyError, match="made a command for 'stock-commands'; its aggregate is 'payments'"):
         elsewhere.command(state, undo=False)
-
-
-@dataclass(frozen=True)
-class Letter:
-    name: Annotated[str, Personal()]
-
-
-def letters(keys: SubjectKeys) -> Saga[Checkout]:
-    target = CommandTarget("letters", [Letter], keys=keys)
-    step = Step(name="write", to=target, action=lambda saga: Letter(saga.data.item))
-    return Saga("checkout", Checkout, [step])
-
-
-def start(driver: TopologyTestDriver, saga: Saga[Checkout]) -> None:
-    made = saga.start("17", Checkout("Ada"))
-    commands = driver.create_input_topic("checkout-commands", Serdes.string(), Serdes.bytes())
-    commands.pipe_input("17", made.data, headers=command_headers(made, "a", "/tests", 0, {}))
-
-
-def topology_of_saga(saga: Saga[Checkout]) -> Topology:
-    builder = StreamsBuilder()
-    saga.add_to(builder)
-    return builder.build()
-
-
-def test_a_saga_tells_the_keys_of_its_addressees_where_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound: list[str] = []
-    monkeypatch.setattr(SubjectKeys, "bind", lambda self, config: bound.append(self.topic))
-    keys = SubjectKeys("letters-keys")
-    saga = letters(keys)
-    with TopologyTestDriver(topology_of_saga(saga)) as driver:
-        assert bound == ["letters-keys"]
-        keys.use_memory()
-        start(driver, saga)
-        sent = driver.create_output_topic("letters-commands", Serdes.string(), Serdes.bytes())
-        (value,) = sent.read_values_to_list()
-        assert b"Ada" not in value
-
-
-def test_keys_that_cannot_be_read_now_do_not_end_a_saga(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(self: SubjectKeys, subject: str, data: bytes) -> dict[str, str]:
-        raise LogError("BROKER_UNREACHABLE", "the log is away")
-
-    monkeypatch.setattr(SubjectKeys, "encrypt", away)
-    saga = letters(SubjectKeys("letters-keys"))
-    with TopologyTestDriver(topology_of_saga(saga)) as driver, pytest.raises(HayaseError, match="the log is away"):
-        start(driver, saga)
 
 
 def changed_steps(saga: Saga[Checkout]) -> None:

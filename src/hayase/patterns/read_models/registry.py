@@ -32,11 +32,13 @@ class VersionInfo:
         version: its number.
         served: whether the view shows it.
         offsets: next offset by (topic id, partition).
+        topics: ids of the topics that it reads.
     """
 
     version: int
     served: bool
     offsets: dict[tuple[str, int], int]
+    topics: frozenset[str] = frozenset()
 
     @property
     def position(self) -> int:
@@ -109,7 +111,17 @@ def versions(session: Session, name: str) -> list[VersionInfo]:
     if not session.columns("hayase_read_models"):
         return []
     rows = session.execute("SELECT version, served FROM hayase_read_models WHERE name = ? ORDER BY version", (name,))
-    return [VersionInfo(version, bool(served), offsets(session, name, version)) for version, served in rows]
+    return [
+        VersionInfo(version, bool(served), offsets(session, name, version), _topics(session, name, version))
+        for version, served in rows
+    ]
+
+
+def _topics(session: Session, name: str, version: int) -> frozenset[str]:
+    if not session.columns("hayase_offsets"):
+        return frozenset()
+    sql = "SELECT DISTINCT topic_id FROM hayase_offsets WHERE connector = ?"
+    return frozenset(topic_id for (topic_id,) in session.execute(sql, (table_of(name, version),)))
 
 
 def offsets(session: Session, name: str, version: int) -> dict[tuple[str, int], int]:
@@ -220,7 +232,12 @@ def switch(session: Session, target: Target, name: str, version: int, timeout_s:
 
 
 def _behind(new: VersionInfo, old: VersionInfo) -> int:
-    return sum(max(0, offset - new.offsets.get(place, 0)) for place, offset in old.offsets.items())
+    """How many offsets a version lacks of the topics that both read; of others the old one says nothing."""
+    if not new.offsets:
+        return old.position
+    return sum(
+        max(0, offset - new.offsets.get(place, 0)) for place, offset in old.offsets.items() if place[0] in new.topics
+    )
 
 
 def drop(session: Session, name: str, version: int) -> None:

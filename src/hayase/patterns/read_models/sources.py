@@ -8,7 +8,7 @@ from hayase.core.errors import ProcessingError
 from hayase.core.records import SourceRecord
 from hayase.dsl import KTable, Produced
 from hayase.patterns.read_models.rows import K, TableChange, V
-from hayase.patterns.recorded_events import Recorded, UnknownEvent, read_event
+from hayase.patterns.recorded_events import Recorded, UnknownEvent, read_recorded
 from hayase.patterns.subject_keys import SubjectKeys
 from hayase.serde import Serde
 
@@ -34,7 +34,9 @@ class EventSource:
 
     def read(self, record: SourceRecord) -> object | None:
         """The event of a record; raises ProcessingError."""
-        event = read_event(self.aggregate, record)
+        event = read_recorded(self.aggregate, record)
+        if event is None:  # a record of others
+            return None
         if not isinstance(event.event, UnknownEvent):
             return event
         if self.aggregate.skips_unknown_events:

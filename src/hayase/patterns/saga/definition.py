@@ -75,7 +75,8 @@ class Step:
         aggregate_id: gives the id of the aggregate that both commands are for; default: that of the saga.
         success: types of events, caused by the action, that mean that it is done; none: the reply `accepted` means it.
             The reply `accepted` without any event means it, too: there was nothing to do.
-        refusal: types of events that mean that it was refused; the reply `rejected` means it, too.
+        refusal: types of events that mean that it was refused; the reply `rejected` means it, too. Only with `success`:
+            the reply `accepted`, which such an action gets as well, may come before the event.
         retries: when it is tried again.
         timeout: how long an answer is waited for, each time.
         pivot: once it has succeeded there is no way back: later steps are tried until they succeed.
@@ -189,6 +190,12 @@ def _check_step(saga: str, step: Step) -> None:
         raise _invalid(saga, f"{step.name!r} cannot name a step; use letters, digits, '.', '_' and '-', a letter first")
     if step.timeout < _MS or step.retries.pause < _MS or step.retries.times < 0:
         raise _invalid(saga, f"step {step.name!r} needs a timeout and a pause of a millisecond or more, and times >= 0")
+    if step.refusal and not step.success:
+        raise _invalid(
+            saga,
+            f"step {step.name!r} names events of refusal and none of success. The reply `accepted` comes with both, "
+            "before or after them; so name the events that mean success, too: success=[…]",
+        )
     known = getattr(step.to, "event_types", None)
     for event in (*step.success, *step.refusal):
         if known is not None and known.name_of_type(event) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,13 +25,15 @@ from hayase.patterns.command_reading import (
     reply_headers,
 )
 from hayase.patterns.outgoing import Outgoing
+from hayase.patterns.reactions import AggregateCommand
 from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.replies import Reply, Status, encode_reply
 from hayase.patterns.saga.answers import ANSWER
-from hayase.patterns.saga.definition import SagaState, check_versions
+from hayase.patterns.saga.definition import SagaState, Step, check_versions
 from hayase.patterns.saga.machine import SagaMachine
 from hayase.patterns.saga.rows import OPEN, Answer, CommandId, SagaRow, SagaRowSerde, StepRow, read_command_id
 from hayase.patterns.state_rows import time_and_rest, time_key
+from hayase.patterns.subject_keys import SubjectErasedError
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.metrics import Sensor
@@ -85,7 +88,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         """See `Processor.init`."""
         super().init(context)
         name = self._saga.name
-        for keys in self._saga.keys_of_targets:
+        for keys in self._saga.keys_of_commands:
             keys.bind(context.app_configs())
         self._rows = context.get_state_store(self._saga.state_store)
         self._timers = context.get_state_store(f"{name}-timers")
@@ -157,7 +160,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
                 self._reply(envelope, "rejected", "the saga is there already")
             return
         definition = saga.definitions[saga.version]
-        json = msgspec.Raw(saga.data.encode(saga.data.name_of(data), data))
+        json = msgspec.Raw(saga.data.seal(saga.data.name_of(data), data, envelope.aggregate_id))
         row = SagaRow(
             id=envelope.aggregate_id,
             version=saga.version,
@@ -218,9 +221,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
     def _send(self, row: SagaRow, machine: SagaMachine, command: CommandId, cause: str, now_ms: int) -> None:
         step = self._saga.definitions[row.version].steps[command.step]
         try:
-            name = next(iter(self._saga.data.types))
-            state = SagaState(row.id, self._saga.data.decode(name, bytes(row.data)))
-            made = step.command(state, undo=command.undo)
+            made = self._made(row, step, undo=command.undo)
             if len(made.data) > _MAX_BYTES:
                 raise SerializationError(
                     "TOO_LARGE", f"the command {made.type} has {len(made.data)} bytes; allowed are {_MAX_BYTES}"
@@ -244,6 +245,14 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         self._counted["command"].record()
         sent = Record(made.aggregate_id.encode(), Outgoing(made.data, topic=made.topic), now_ms, headers)
         self.context.forward(sent, f"{self._saga.name}-steps-sink")
+
+    def _made(self, row: SagaRow, step: Step, *, undo: bool) -> AggregateCommand:
+        """The command of an action, or of an undo, made of the data of the saga."""
+        types, keys = self._saga.data, self._saga.keys
+        name = next(iter(types.types))
+        while True:
+            with contextlib.nullcontext() if keys is None else keys.reading(), contextlib.suppress(SubjectErasedError):
+                return step.command(SagaState(row.id, types.decode(name, bytes(row.data))), undo=undo)
 
     def _set_timer(self, saga_id: str, step: str, before_ms: int, after_ms: int) -> None:
         if before_ms == after_ms:

@@ -57,9 +57,11 @@ class Saga(CommandTarget[Any], Generic[D]):
         version: of this definition; raise it when steps change. Open sagas keep theirs.
         earlier: earlier versions → their steps; a program without the version of an open saga is refused.
         kept: how long a saga that has ended is remembered, for late answers and for `hayase saga show`.
+        keys: of the subjects, if its data has personal fields; see `Personal`. Once a subject is erased, commands of
+            later steps are made of the erased fields.
 
     Raises:
-        TopologyError: `INVALID_NAME`, `INVALID_TYPES`, `INVALID_SAGA`, `INVALID_DURATION`.
+        TopologyError: `INVALID_NAME`, `INVALID_TYPES`, `INVALID_SAGA`, `INVALID_DURATION`, `INVALID_PERSONAL_FIELD`.
 
     Example:
         >>> checkout = Saga(
@@ -82,6 +84,7 @@ class Saga(CommandTarget[Any], Generic[D]):
         version: int = 1,
         earlier: dict[int, Steps] | None = None,
         kept: timedelta = timedelta(days=7),
+        keys: SubjectKeys | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise TopologyError(
@@ -89,8 +92,8 @@ class Saga(CommandTarget[Any], Generic[D]):
             )
         if not isinstance(kept, timedelta) or kept < timedelta(0):
             raise TopologyError("INVALID_DURATION", f"kept is a timedelta of 0 or more, not {kept!r}")
-        super().__init__(name, [data, CancelSaga, RetrySaga])
-        self.data = TypeNames("command", [data], {})
+        super().__init__(name, [data, CancelSaga, RetrySaga], keys=keys)
+        self.data = TypeNames("command", [data], {}, keys)
         self.version = version
         self.definitions: dict[int, SagaDefinition] = {
             number: definition_of(name, number, each) for number, each in {**(earlier or {}), version: steps}.items()
@@ -110,9 +113,10 @@ class Saga(CommandTarget[Any], Generic[D]):
         return tuple(found.values())
 
     @property
-    def keys_of_targets(self) -> tuple[SubjectKeys, ...]:
-        """By which the personal fields of the commands of its steps are encrypted."""
-        return tuple({id(each.keys): each.keys for each in self.targets if each.keys is not None}.values())
+    def keys_of_commands(self) -> tuple[SubjectKeys, ...]:
+        """By which personal fields are encrypted: of its data, and of the commands of its steps."""
+        every = (self, *self.targets)
+        return tuple({id(each.keys): each.keys for each in every if each.keys is not None}.values())
 
     def start(self, saga_id: str, data: D) -> AggregateCommand:
         """The command that starts a saga; raises SerializationError."""
