@@ -129,7 +129,7 @@ class FileStreamSourceTask(SourceTask):
         return True
 
     def _close_if_replaced(self, file: BinaryIO) -> None:
-        """At the end of the file: if it was made shorter, or another one has its name, it is opened anew."""
+        """At the end of the file: one that was made shorter, or whose name another one has, is opened again."""
         opened = os.fstat(file.fileno())
         try:
             named = self._path.stat()
