@@ -96,6 +96,10 @@ class WorkerLease:
                 _LOG.warning("the lease of the group %s was not given back, it runs out: %s", self._group, failed)
         self._writer.close()
 
+    def holder(self) -> Holder | None:
+        """The process that has published the last beat; `None`: there was none yet."""
+        return self._last()[1]
+
     def renew(self) -> bool:
         """Publish the next beat; whether the lease is still ours. Done by a thread every few seconds."""
         if self.lost is None and not self._publish(self._me):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
-from hayase.runtime.driver.lease import Lease
 from hayase.serde.registry import SchemaRegistry
 from hayase.server.children.pool import ChildPool
 from hayase.server.children.python_calls import PythonCalls
@@ -55,7 +55,7 @@ class ServerContext:
         times: how long pull queries take, and rows of push queries wait.
         prepared_lookups: pull queries by key that were analyzed before.
         users: with their roles; `None`: every request may do everything.
-        lease: held while the server runs; a second one of the same service id is not started.
+        held: what the server has while it runs, as the lease; a second one of the same service id is not started.
         started_s: when the server began, by a clock that only goes forward.
     """
 
@@ -76,7 +76,7 @@ class ServerContext:
     pull_limits: PullLimits
     times: QueryTimes
     users: Users | None = None
-    lease: Lease | None = None
+    held: ExitStack = field(default_factory=ExitStack)
     prepared_lookups: PreparedLookups = field(default_factory=PreparedLookups)
     started_s: float = field(default_factory=time.monotonic)
     clock: SystemClock = field(default_factory=SystemClock)
@@ -101,6 +101,14 @@ class ServerContext:
         """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""
         return effective(self.engine.settings, checked_overrides(overrides, self.settings))
 
+    def give_way(self) -> None:
+        """Another server has taken over the log: end all queries, and refuse statements that change something."""
+        self.commands.give_up(
+            "another server of the same ksql.service.id has taken over its queries, because this one was silent for "
+            "too long: was the machine paused, or the log out of reach? Start it again when the other one has ended"
+        )
+        self.host.close()
+
     def close(self) -> None:
         """End all queries and let go of everything; persistent queries go on at the next start."""
         self.push_queries.close_all()
@@ -113,5 +121,4 @@ class ServerContext:
         self.row_calls.close()
         self.adhoc_children.close()
         self.log.close()
-        if self.lease is not None:
-            self.lease.__exit__(None, None, None)
+        self.held.close()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from hayase.app.sql_settings import logged_query_settings, registry_of
+from hayase.connect.worker_lease import WorkerLease
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import LeaseHeldError
 from hayase.core.time import SystemClock
 from hayase.log.config import log_config
+from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.driver.lease import lease_for, lease_holder
 from hayase.serde.registry import SchemaRegistry
@@ -71,9 +73,9 @@ def open_server(
         if log is not None:
             opened.callback(log.close)
         users = None if settings.users_file is None else Users(settings.users_file)
-        lease = lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)")
+        held = opened.enter_context(ExitStack())
         try:
-            opened.enter_context(lease)
+            held.enter_context(lease_for(PosixBlobs(settings.state_folder), f"{config.application_id} (SQL server)"))
         except LeaseHeldError as error:
             raise _running_already(settings) from error
         if log is None:
@@ -81,12 +83,37 @@ def open_server(
             opened.callback(log.close)
         url = settings.registry_url or config.schema_registry.get("url")
         schemas = registry or registry_of(None if url is None else str(url), config)
+        context: ServerContext | None = None
+
+        def give_way() -> None:
+            if context is not None:
+                context.give_way()
+
+        if settings.in_process:  # on Spark a topology whose outputs are those of another checkpoint does not start
+            _take_lease_in_log(settings, config, held, give_way)
         context = _opened(settings, config, functions, log, schemas, users)
-        context.lease = lease
+        context.held = held
         if start_queries:
             context.start_queries()
         opened.pop_all()
     return context
+
+
+def _take_lease_in_log(
+    settings: ServerSettings, config: StreamsConfig, held: ExitStack, on_lost: Callable[[], None]
+) -> None:
+    """Of two servers with different state folders, one runs the queries of a log."""
+    log = open_log(log_config(config))
+    held.callback(log.close)
+    lease = WorkerLease(log, f"{settings.command_topic}-server", on_lost)
+    try:
+        held.enter_context(lease)
+    except LeaseHeldError as error:
+        raise LeaseHeldError(
+            "LEASE_HELD",
+            f"another server with ksql.service.id={settings.service_id} runs the queries of this log "
+            f"({lease.holder() or 'holder unknown'}); stop it first, or give this one another ksql.service.id",
+        ) from error
 
 
 def _running_already(settings: ServerSettings) -> LeaseHeldError:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import cast
 
 import pytest
 from tests.unit.server.command_servers import client_of, execute, ksql, rows, server_in, settings_in, wait_until
 
+from hayase.connect.worker_lease import WorkerLease
 from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
 from hayase.core.time import SystemClock
@@ -142,7 +144,41 @@ def test_a_topic_that_was_made_again_is_not_deleted_by_the_replay_of_a_drop(tmp_
         assert "s" in context.topics.names()
 
 
-def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_second_server_on_the_same_log_is_not_started_whatever_its_state_folder_is(tmp_path: Path) -> None:
+    with (
+        server_in(tmp_path),
+        pytest.raises(LeaseHeldError, match=r"runs the queries of this log \(pid \d+.*another ksql\.service\.id"),
+    ):
+        open_server(settings_in(tmp_path, state_dir=tmp_path / "elsewhere"))
+    with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as context:
+        assert context.status == "RUNNING"
+
+
+@pytest.mark.long
+def test_a_server_whose_queries_another_one_has_taken_over_runs_them_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = WorkerLease.__init__.__kwdefaults__ or {}
+    monkeypatch.setattr(WorkerLease.__init__, "__kwdefaults__", {**defaults, "beat_s": 0.05})
+    written = [TopicPartition("T", 0), TopicPartition("T", 1)]
+    with server_in(tmp_path) as first:
+        execute(first, STREAM + TABLE)
+        # as if the first were silent for long
+        monkeypatch.setattr(WorkerLease, "_last_beat_of_the_dead", lambda lease: lease._last()[0])
+        with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as second:
+            wait_until(lambda: first.status == "DEGRADED")
+            with pytest.raises(RequestError, match="taken over its queries"):
+                execute(first, "CREATE TYPE b AS INT;")
+            ksql(client_of(second), "INSERT INTO s VALUES ('a', 1);")
+            wait_until(lambda: sum(second.log.end_offsets(written).values()) == 1)
+            time.sleep(0.5)
+            assert sum(second.log.end_offsets(written).values()) == 1
+
+
+def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the second one takes the first for dead."""
+    monkeypatch.setattr("hayase.server.server._take_lease_in_log", lambda *_: None)
     elsewhere = tmp_path / "elsewhere"
     with server_in(tmp_path) as first, server_in(tmp_path, state_dir=elsewhere) as second:
         execute(first, "CREATE TYPE a AS INT;")

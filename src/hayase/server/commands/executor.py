@@ -171,6 +171,10 @@ class CommandExecutor:
         if self._problem is not None:
             raise RequestError(NOT_READY, "DEGRADED", f"The server is DEGRADED and changes nothing: {self._problem}")
 
+    def give_up(self, why: str) -> None:
+        """Carry out no further commands."""
+        self._problem = why
+
     def close(self) -> None:
         """Let go of the command topic."""
         with self.lock:
