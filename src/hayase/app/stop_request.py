@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop between epochs, and a start that they cannot break off."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop between epochs, and a start that they cannot break off."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handler
 _DEFAULTS: dict[int, SignalHandler] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
 }
 """What Python does with the signals that ask for a stop, unless a program says otherwise."""
 
 
 class StopRequest:
-    """Set by Ctrl-C or SIGTERM while entered; a second one ends the process at once, as without it.
+    """Set by Ctrl-C, SIGTERM or SIGHUP while entered; a second one ends the process at once, as without it.
+
+    SIGHUP, which comes when a terminal is closed, stays ignored where it is, as under `nohup`.
 
     Args:
         keep_handlers: signals for which the program has a handler of its own go there.
@@ -51,7 +54,10 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         for number, default in _DEFAULTS.items():
-            if not self._keep_handlers or _is_default(signal.getsignal(number), default):
+            before = signal.getsignal(number)
+            if number == signal.SIGHUP and before is signal.SIG_IGN:
+                continue
+            if not self._keep_handlers or _is_default(before, default):
                 self._before[number] = signal.signal(number, self._ask)
         return self
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end `run` between epochs, and what a program wants of signals itself is kept."""
+"""Ctrl-C, SIGTERM and SIGHUP end `run` between epochs, and what a program wants of signals itself is kept."""
 
 from __future__ import annotations
 
@@ -64,9 +64,10 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedApp:
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -77,7 +78,7 @@ def send_soon(number: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_closes_a_program_that_runs_and_run_returns(started: StartedApp, number: int) -> None:
     send_soon(number)
     started.app.run()
@@ -108,6 +109,13 @@ def test_ctrl_c_in_a_run_to_the_end_closes_it_first(started: StartedApp, monkeyp
     with pytest.raises(KeyboardInterrupt):
         started.app.run_to_end()
     assert started.app.state is State.NOT_RUNNING and started.stops
+
+
+def test_the_end_of_a_terminal_stays_ignored_under_nohup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.wait(0.2)
 
 
 def test_the_handler_that_spark_sets_is_none_of_the_programs() -> None:
