@@ -114,6 +114,45 @@ def test_a_task_that_does_not_start_says_why_though_it_cannot_be_stopped_either(
     running.close()
 
 
+def test_a_failure_is_not_shown_any_more_once_there_is_another_configuration(log: Log) -> None:
+    class Unready(NumberTask):
+        def start(self, props: Props) -> None:
+            if props["count"] == "0":
+                raise ValueError("there is nothing to count")
+            super().start(props)
+
+    class UnreadySource(NumberSource):
+        def task_class(self) -> type[SourceTask]:
+            return Unready
+
+    running = herder(log)
+    props = {"name": "unready", "connector.class": running.env.plugins.add_class(UnreadySource), "topic": "numbers"}
+    running.start()
+    running.create(props | {"count": "0"})
+    wait(lambda: states(running, "unready"), ("RUNNING", ["FAILED"]))
+    running.put_config("unready", props | {"count": "2"})
+    assert states(running, "unready") != ("RUNNING", ["FAILED"])
+    wait(lambda: states(running, "unready"), ("RUNNING", ["RUNNING"]))
+    running.close()
+
+
+def test_a_connector_that_does_not_start_says_why_though_it_cannot_be_stopped_either(log: Log) -> None:
+    class Unready(NumberSource):
+        def start(self, props: Props) -> None:
+            raise FileNotFoundError("the ledger is away")
+
+        def stop(self) -> None:
+            raise AttributeError("there is nothing to close")
+
+    running = herder(log)
+    name = running.env.plugins.add_class(Unready)
+    running.start()
+    running.create({"name": "unready", "connector.class": name, "count": "1"})
+    wait(lambda: states(running, "unready"), ("FAILED", []))
+    assert "the ledger is away" in (running.runner("unready").status.trace or "").splitlines()[-1]
+    running.close()
+
+
 def test_a_connector_with_more_tasks_than_allowed_fails_with_the_reason(log: Log) -> None:
     class Greedy(NumberSource):
         def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

@@ -118,11 +118,20 @@ class ConnectorRunner:
         self._thread.start()
 
     def reconfigure(self, props: Mapping[str, str]) -> None:
-        """Run with another configuration."""
+        """Run with another configuration; what failed with the one before is shown as restarting from now on."""
+        if self.stored.target is TargetState.STARTED:
+            self._forget_failures()
         with self._lock:
             self.stored.props = dict(props)
             self._pending.props = dict(props)
         self._wake.set()
+
+    def _forget_failures(self) -> None:
+        for task, status in dict(self.task_statuses).items():
+            if status.state is State.FAILED:
+                self._set_task_status(task, State.RESTARTING)
+        if self.status.state is State.FAILED:
+            self._set_status(State.RESTARTING)
 
     def set_target(self, target: TargetState) -> None:
         """Start, pause or stop."""
@@ -316,7 +325,8 @@ class ConnectorRunner:
         try:
             connector.start(self._resolved)
         except BaseException:
-            connector.stop()
+            self._connector = connector
+            self._stop_connector()
             raise
         self._connector = connector
         self._running_props = props
