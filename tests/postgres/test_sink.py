@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 from tests.postgres.backends import end_backends
 
+from hayase.connect.config.config_def import TypedConfig
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.generations import SupersededError
+from hayase.connect.sql.postgres_sink import PostgresSinkConnector, connect
+from hayase.connect.sql.postgres_writer import RowWriter
+from hayase.connect.sql.row_change import RowChange, RowChangeKind
+from hayase.connect.sql.sink_config import InsertMode
 from hayase.log.protocol import Log, OutputBatch
 from hayase.testing.connect import ConnectorTestDriver
 from hayase.testing.postgres_server import PASSWORD, USER, PostgresServer
@@ -274,3 +279,29 @@ def test_keys_of_two_writings_that_are_one_value_are_one_row(target: Target) -> 
     with target.upsert() as sink:
         sink.run_to_end()
     assert target.rows("SELECT v FROM users") == [(2,)]
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["made", "widened"])
+def test_of_two_tasks_that_need_the_same_table_at_the_same_time_one_makes_it(target: Target, exists: bool) -> None:
+    config = TypedConfig(PostgresSinkConnector.config(), target.props(schema_evolution="basic"))
+    change = RowChange("users", RowChangeKind.WRITE, {}, {"id": 1, "name": "ada"}, {})
+    failed: list[Exception] = []
+
+    def write(database: Any) -> None:
+        try:
+            with database.transaction():
+                RowWriter(config, InsertMode.INSERT).write_rows(database, [change])
+        except Exception as error:
+            failed.append(error)
+
+    with connect(config) as first, connect(config) as second:
+        if exists:
+            first.execute("CREATE TABLE users (id int)")
+        with first.transaction():
+            RowWriter(config, InsertMode.INSERT).write_rows(first, [change])
+            other = threading.Thread(target=write, args=[second])
+            other.start()
+            other.join(0.5)
+        other.join(30)
+    assert failed == []
+    assert target.rows() == [(1, "ada")] * 2

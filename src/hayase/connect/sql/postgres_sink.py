@@ -21,7 +21,7 @@ from hayase.connect.exceptions import ConnectError, DataError, RetriableError
 from hayase.connect.generations import bundle_name
 from hayase.connect.simple_connector import SimpleConnector
 from hayase.connect.sql.offset_table import OffsetTable
-from hayase.connect.sql.postgres_writer import CopyColumns, RowWriter, copy_columns, executing
+from hayase.connect.sql.postgres_writer import CopyColumns, RowWriter, copy_columns, executing, lock_tables
 from hayase.connect.sql.row_change import RowChange
 from hayase.connect.sql.rows import RowMapper
 from hayase.connect.sql.sink_config import sql_sink_keys
@@ -133,7 +133,9 @@ class PostgresSinkTask(TransactionalSinkTask):
     def _database(self) -> psycopg.Connection[Any]:
         if self._connection is None:
             connection = connect(self._config)
-            _OFFSETS.create(executing(connection))
+            with connection.transaction():
+                lock_tables(executing(connection))
+                _OFFSETS.create(executing(connection))
             self._connection = connection
         return self._connection
 

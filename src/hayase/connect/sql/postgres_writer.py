@@ -87,7 +87,7 @@ class RowWriter:
 
     def __init__(self, config: TypedConfig, mode: InsertMode) -> None:
         self._mode = mode
-        self._tables = Tables(config, _columns_of, _type)
+        self._tables = Tables(config, _columns_of, _type, lock_tables)
         self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
         self._odd: dict[tuple[str, ...], bool] = {}
         self.one_by_one = False
@@ -276,6 +276,11 @@ def _columns_of(execute: Execute, table: str) -> set[str]:
         "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
     )
     return set(execute(statement, (quoted(table),)).fetchone()[0] or ())
+
+
+def lock_tables(execute: Execute) -> None:
+    """Wait until no other transaction of a sink makes tables: the server lets but one make a table of a name."""
+    execute("SELECT pg_advisory_xact_lock(hashtextextended('hayase-sink tables', 0))", ())
 
 
 def _type(change: RowChange, name: str) -> str:

@@ -18,6 +18,7 @@ class Tables:
         config: with the keys of `sql_sink_keys`.
         columns_of: names of a table's columns; none: there is no such table.
         type_of: the type of the column that is to hold a value of a change.
+        lock: waits until no other transaction makes or widens tables, and keeps others from it.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class Tables:
         config: TypedConfig,
         columns_of: Callable[[Execute, str], set[str]],
         type_of: Callable[[RowChange, str], str],
+        lock: Callable[[Execute], None] = lambda _: None,
     ) -> None:
         self._create = config.bool("auto.create")
         self._evolve = SchemaEvolution(config.string("schema.evolution").lower()) is SchemaEvolution.BASIC
         self._columns_of = columns_of
         self._type_of = type_of
+        self._lock = lock
         self._columns: dict[str, set[str]] = {}
 
     def forget(self) -> None:
@@ -60,7 +63,9 @@ class Tables:
                 f"the table {change.table} has no column {lacking[0]!r}; add it, or set schema.evolution=basic",
                 table=change.table,
             )
-        for name in lacking:
+        self._lock(execute)
+        known.update(self._columns_of(execute, change.table))  # another task has perhaps added them
+        for name in (each for each in lacking if each not in known):
             column = f"{quoted(name)} {self._type_of(change, name)}"
             execute(f"ALTER TABLE {quoted(change.table)} ADD COLUMN {column}", ())
         known.update(lacking)
@@ -73,6 +78,9 @@ class Tables:
                 f"the database has no table {change.table!r}; make it, or set auto.create=true",
                 table=change.table,
             )
+        self._lock(execute)
+        if made := self._columns_of(execute, change.table):  # by another task, meanwhile
+            return made
         names = [*change.key, *change.values]
         columns = [f"{quoted(name)} {self._type_of(change, name)}" for name in names]
         if change.key:
