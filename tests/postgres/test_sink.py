@@ -305,3 +305,23 @@ def test_of_two_tasks_that_need_the_same_table_at_the_same_time_one_makes_it(tar
         other.join(30)
     assert failed == []
     assert target.rows() == [(1, "ada")] * 2
+
+
+@pytest.mark.parametrize("lacking", ["privilege", "key"])
+def test_what_no_record_is_to_blame_for_costs_no_dead_letters(target: Target, lacking: str) -> None:
+    with target.server.connect(target.database) as connection:
+        connection.execute("CREATE ROLE writer LOGIN PASSWORD 'not-a-secret'")
+        connection.execute("GRANT CREATE ON SCHEMA public TO writer")
+        connection.execute(f"CREATE TABLE users (id int {'' if lacking == 'key' else 'PRIMARY KEY'})")
+        connection.execute(f"GRANT SELECT {'' if lacking == 'privilege' else ', INSERT'} ON users TO writer")
+    target.send(({"id": 1}, {"id": 1}), ({"id": 2}, {"id": 2}))
+    try:
+        with target.upsert(connection_username="writer", connection_password="not-a-secret", **DEAD) as sink:
+            with pytest.raises(ConnectError) as raised:
+                sink.run_to_end()
+            assert raised.value.condition == "TARGET_REFUSES"
+            assert sink.records("dead") == []
+    finally:
+        with target.server.connect(target.database) as connection:
+            connection.execute("DROP OWNED BY writer")
+            connection.execute("DROP ROLE writer")

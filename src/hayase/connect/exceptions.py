@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from hayase.core.errors import HayaseError
 
+TARGET_REFUSES = "TARGET_REFUSES"
+"""Condition of an error of a sink that is of no record, as a lacking privilege: no record is left out for it."""
+
 
 class ConnectError(HayaseError):
     """A connector, a transform or a converter failed."""

@@ -15,7 +15,7 @@ from hayase.connect.contracts import (
     SinkTask,
 )
 from hayase.connect.conversion import SinkConversion
-from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.exceptions import TARGET_REFUSES, ConnectError, RetriableError
 from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader
 from hayase.core.records import TopicPartition
 
@@ -155,13 +155,14 @@ class SinkTaskLoop(ABC):
         """Write ranges; if the target refuses them and errors are tolerated, find the records that are to blame.
 
         Each part is written and its offsets are set before the next, so nothing is written twice. A record that is
-        refused alone goes to the error policy, and its offset is passed.
+        refused alone goes to the error policy, and its offset is passed. A target that refuses all records
+        (`TARGET_REFUSES`) fails the task whatever is tolerated.
         """
         try:
             return self.with_retries(lambda: write(ranges))
         except ConnectError as error:
             count = sum(len(each.records) for each in ranges)
-            if not self._conversion.policy.tolerates or count == 0:
+            if not self._conversion.policy.tolerates or count == 0 or error.condition == TARGET_REFUSES:
                 raise
             if count == 1:
                 record = next(each for part in ranges for each in part.records)

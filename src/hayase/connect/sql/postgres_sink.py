@@ -17,7 +17,7 @@ from hayase.connect.contracts import (
     SinkRange,
     TransactionalSinkTask,
 )
-from hayase.connect.exceptions import ConnectError, DataError, RetriableError
+from hayase.connect.exceptions import TARGET_REFUSES, ConnectError, DataError, RetriableError
 from hayase.connect.generations import bundle_name
 from hayase.connect.simple_connector import SimpleConnector
 from hayase.connect.sql.offset_table import OffsetTable
@@ -36,6 +36,9 @@ _OFFSETS = OffsetTable("%s", " FOR UPDATE")
 # Connection lost, shutdown, too many clients or no memory, serialization and deadlock, lock not available, a standby
 # that is not promoted yet, a transaction that the server has ended.
 _PASSING = ("08", "57P", "53", "40", "55P03", "25006", "25P03", "25P04")
+
+# No privilege, and no unique constraint for an upsert.
+_NOT_OF_ROWS = ("42501", "42P10")
 
 
 def _definition() -> ConfigDef:
@@ -152,7 +155,8 @@ class PostgresSinkTask(TransactionalSinkTask):
         self._disconnect()
         if passing:
             return RetriableError("DATABASE_UNREACHABLE", f"the write may be repeated: {str(error).strip()}")
-        return ConnectError("ROW_REFUSED", f"the database refuses the write: {str(error).strip()}", sqlstate=state)
+        condition = TARGET_REFUSES if state in _NOT_OF_ROWS else "ROW_REFUSED"
+        return ConnectError(condition, f"the database refuses the write: {str(error).strip()}", sqlstate=state)
 
     def next_offsets(self, partitions: Sequence[SinkPartition]) -> Mapping[SinkPartition, int]:
         """See `TransactionalSinkTask.next_offsets`: from now on tasks of earlier generations write nothing."""

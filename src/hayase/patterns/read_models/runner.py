@@ -12,7 +12,7 @@ from enum import StrEnum
 from hayase.connect.columns import RecordColumns
 from hayase.connect.contracts import SinkPartition, TransactionalSinkTask
 from hayase.connect.errors import ErrorPolicy
-from hayase.connect.exceptions import ConnectError, RetriableError
+from hayase.connect.exceptions import TARGET_REFUSES, ConnectError, RetriableError
 from hayase.connect.generations import Generations
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.model import SinkRecord
@@ -35,6 +35,7 @@ _LOG = logging.getLogger("hayase.patterns")
 GROUP = "hayase-read-models"
 _IDLE_S, _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2, 5.0
 _COMMIT_MS = 10_000
+_REFUSALS = (TARGET_REFUSES, "ROW_REFUSED", "UNKNOWN_TABLE", "UNKNOWN_COLUMN")
 
 
 class ReadModelState(StrEnum):
@@ -149,7 +150,7 @@ class ReadModelRunner:
 
     def _explained(self, error: Exception) -> Exception:
         """A write that the database refuses, explained by a table that was changed if that is why."""
-        if isinstance(error, ConnectError) and error.condition in ("ROW_REFUSED", "UNKNOWN_TABLE", "UNKNOWN_COLUMN"):
+        if isinstance(error, ConnectError) and error.condition in _REFUSALS:
             try:
                 with self.model.target.session() as session:
                     registry.check_columns(session, self.model.target, self.model.name, self.model.version)
