@@ -79,23 +79,27 @@ class ConnectorTestDriver:
         config = LogConfig("embedded", self._folder)
         self._own_log = log is None
         self.log = open_log(config) if log is None else log
-        worker_config = WorkerConfig(worker or {})
-        plugins = Plugins(worker_config.plugin_folders)
-        given = props["connector.class"]
-        name = given if isinstance(given, str) else plugins.add_class(given)
-        self.props = {"name": "test", **{key: str(value) for key, value in props.items()}, "connector.class": name}
-        self.environment = WorkerEnvironment(
-            worker_config, plugins, ReferencePolicy(), config, self.log, "test", clock or SystemClock()
-        )
-        overrides = self.environment.overrides
-        infos = ConnectorValidator(plugins, ReferencePolicy(), overrides=overrides).validate(self.props)
-        if infos.error_count:
-            raise ConfigError("INVALID_CONFIGURATION", "\n".join(infos.errors()))
-        self._class = connector_class(plugins, self.props)
         self._connector: Connector | None = None
         self._tasks: dict[int, StartedTask] = {}
         self.specs: dict[int, TaskSpec] = {}
         """What the tasks were started with."""
+        try:
+            worker_config = WorkerConfig(worker or {})
+            plugins = Plugins(worker_config.plugin_folders)
+            given = props["connector.class"]
+            name = given if isinstance(given, str) else plugins.add_class(given)
+            self.props = {"name": "test", **{key: str(value) for key, value in props.items()}, "connector.class": name}
+            self.environment = WorkerEnvironment(
+                worker_config, plugins, ReferencePolicy(), config, self.log, "test", clock or SystemClock()
+            )
+            overrides = self.environment.overrides
+            infos = ConnectorValidator(plugins, ReferencePolicy(), overrides=overrides).validate(self.props)
+            if infos.error_count:
+                raise ConfigError("INVALID_CONFIGURATION", "\n".join(infos.errors()))
+            self._class = connector_class(plugins, self.props)
+        except BaseException:
+            self.close()
+            raise
 
     # topics
 

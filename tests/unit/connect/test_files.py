@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,10 @@ def test_records_that_no_file_can_hold_are_an_error_where_none_is_tolerated(log:
         send(connector, {"id": 1, "city": "x" * 300})
         with pytest.raises(ConnectError, match="cannot be the name of a folder"):
             connector.run_to_end()
+
+
+def test_a_driver_that_is_refused_leaves_no_folder(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ConfigError):
+        sink(log, tmp_path, format="orc")
+    assert list(tmp_path.glob("hayase-connector-*")) == []
