@@ -16,6 +16,7 @@ from hayase.app.states import State
 from hayase.core.errors import StreamsStoppedError
 from hayase.core.time import SystemClock
 from hayase.server.hosts.spark import SparkHost
+from hayase.sql.errors import StatementError
 
 
 @pytest.fixture
@@ -58,6 +59,13 @@ def test_a_query_that_is_dropped_before_spark_is_there_loses_the_state_of_an_ear
         host._runtime = cast("Any", SimpleNamespace(topologies={}, state=State.RUNNING))
         work_off(host)
     assert forgotten == ["early-CSAS_C_0"]
+
+
+def test_a_query_that_is_read_while_spark_starts_says_so(tmp_path: Path) -> None:
+    with host_with_query(tmp_path) as host:
+        host._starting = cast("Any", object())
+        with pytest.raises(StatementError, match="query CSAS_C_0 does not run yet: Spark is starting. Try again later"):
+            host.open_store("CSAS_C_0", "store")
 
 
 @pytest.mark.parametrize("state", [State.ERROR, State.RUNNING])

@@ -210,6 +210,8 @@ class SparkHost:
         if topology is None or topology.report.state not in (State.RUNNING, State.REBALANCING):
             hosted = self._queries.get(query_id)
             problem = hosted.failures.last[-1].message if hosted is not None and hosted.is_held else self._problem
+            if problem is None and self._starting is not None:
+                problem = "Spark is starting"
             why = f": {problem}" if problem else ""
             raise StatementError("NOT_READY", f"query {query_id} does not run yet{why}. Try again later")
         try:
