@@ -64,7 +64,7 @@ def test_a_query_that_is_dropped_before_spark_is_there_loses_the_state_of_an_ear
 def test_a_query_that_is_read_while_spark_starts_says_so(tmp_path: Path) -> None:
     with host_with_query(tmp_path) as host:
         host._starting = cast("Any", object())
-        with pytest.raises(StatementError, match="query CSAS_C_0 does not run yet: Spark is starting. Try again later"):
+        with pytest.raises(StatementError, match="query CSAS_C_0 does not run yet: Spark is starting"):
             host.open_store("CSAS_C_0", "store")
 
 
