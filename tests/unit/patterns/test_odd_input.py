@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, cast
 
 import pytest
@@ -52,7 +53,11 @@ class UnspeakableError(Exception):
 
 
 @pytest.mark.parametrize("error", [ValueError("\ud800"), UnspeakableError(), ValueError("x" * 2_000_000)])
-def test_an_error_whose_text_cannot_be_written_fails_the_command(error: Exception) -> None:
+def test_an_error_whose_text_cannot_be_written_fails_the_command(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "hayase.patterns")  # workers of pytest send what was logged as UTF-8
+
     def decide(command: Command, order: Order | None) -> list[Event]:
         raise error
 
