@@ -159,15 +159,21 @@ def test_a_second_server_on_the_same_log_is_not_started_whatever_its_state_folde
 def test_a_server_whose_queries_another_one_has_taken_over_runs_them_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    defaults = WorkerLease.__init__.__kwdefaults__ or {}
-    monkeypatch.setattr(WorkerLease.__init__, "__kwdefaults__", {**defaults, "beat_s": 0.05})
+    leases, enter = [], WorkerLease.__enter__
+
+    def entered(lease: WorkerLease) -> WorkerLease:
+        leases.append(lease)
+        return enter(lease)
+
+    monkeypatch.setattr(WorkerLease, "__enter__", entered)
     written = [TopicPartition("T", 0), TopicPartition("T", 1)]
     with server_in(tmp_path) as first:
         execute(first, STREAM + TABLE)
         # as if the first were silent for long
         monkeypatch.setattr(WorkerLease, "_last_beat_of_the_dead", lambda lease: lease._last()[0])
         with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as second:
-            wait_until(lambda: first.status == "DEGRADED")
+            assert not leases[0].renew()  # done every few seconds
+            assert first.status == "DEGRADED"
             with pytest.raises(RequestError, match="taken over its queries"):
                 execute(first, "CREATE TYPE b AS INT;")
             ksql(client_of(second), "INSERT INTO s VALUES ('a', 1);")
