@@ -214,6 +214,8 @@ class FolderSource:
         return reader
 
     def _check(self, snapshot: ReaderSnapshot) -> None:
+        if not snapshot.checkpoint_id:
+            raise StateError("STATE_NOT_THERE", f"A state at {self.folder} is just being made. Try again")
         if snapshot.checkpoint_id != self.checkpoint_id:
             raise StateError(
                 "FOREIGN_STATE",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.query.local_app import LocalApp, rows_of, totals_after
@@ -15,6 +18,7 @@ from hayase.core.errors import StateError
 from hayase.query.access import PinnedStores
 from hayase.query.follower_replica import FollowerReplica
 from hayase.query.local_folders import state_folders
+from hayase.state.environment.reader import BundleReader, ReaderSnapshot
 from hayase.state.environment.remote_bundles_marker import set_moving
 
 
@@ -80,6 +84,28 @@ def test_a_bundle_that_has_had_no_epoch_yet_is_waited_for_beside_one_that_has(lo
             found = sum(1 for partition in partitions for _ in partition.range())
     later.join()
     assert found == len(totals_after(0))
+
+
+def test_a_state_that_is_just_being_made_is_waited_for(local: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    local.put(rows_of(0))
+    record = local.plan_epoch()
+    handle = local.app.store("users")
+    first, *others = sorted({place.bundle for place in handle.places})
+    for bundle in (first, *others):
+        local.run_bundle(bundle, record, [])
+    snapshot, made = BundleReader.snapshot, []
+
+    @contextmanager
+    def without_identity_at_first(reader: BundleReader, **given: Any) -> Iterator[ReaderSnapshot]:
+        with snapshot(reader, **given) as taken:
+            made.append(taken)
+            if len(made) == 2:
+                taken.checkpoint_id = ""
+            yield taken
+
+    monkeypatch.setattr(BundleReader, "snapshot", without_identity_at_first)
+    assert len(handle.all()) == len(totals_after(0))
+    assert len(made) > len(others) + 1
 
 
 def test_before_the_first_epoch_a_store_is_empty_and_nothing_is_waited_for(local: LocalApp) -> None:
