@@ -298,8 +298,10 @@ def _parts(text: str) -> Iterator[str]:
     lines = text.splitlines()
     begin = 0
     for number, line in enumerate(lines):
+        if not is_command(line):
+            continue
         before = "\n".join(lines[begin:number])
-        if is_command(line) and _ends_a_statement(before):
+        if _ends_a_statement(before):
             if before.strip():
                 yield "\n" * begin + before
             yield line
