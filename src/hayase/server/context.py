@@ -102,12 +102,16 @@ class ServerContext:
         return effective(self.engine.settings, checked_overrides(overrides, self.settings))
 
     def give_way(self) -> None:
-        """Another server has taken over the log: end all queries, and refuse statements that change something."""
+        """Another server has taken over the log: end queries and connectors, refuse statements that change something.
+
+        Calling it again does nothing.
+        """
         self.commands.give_up(
             "another server of the same ksql.service.id has taken over its queries, because this one was silent for "
             "too long: was the machine paused, or the log out of reach? Start it again when the other one has ended"
         )
         self.host.close()
+        self.connect.close()
 
     def close(self) -> None:
         """End all queries and let go of everything; persistent queries go on at the next start."""

@@ -89,10 +89,13 @@ def open_server(
             if context is not None:
                 context.give_way()
 
+        in_log: WorkerLease | None = None
         if settings.in_process:  # on Spark a topology whose outputs are those of another checkpoint does not start
-            _take_lease_in_log(settings, config, held, give_way)
+            in_log = _take_lease_in_log(settings, config, held, give_way)
         context = _opened(settings, config, functions, log, schemas, users)
         context.held = held
+        if in_log is not None and in_log.lost is not None:  # while commands were replayed
+            context.give_way()
         if start_queries:
             context.start_queries()
         opened.pop_all()
@@ -101,13 +104,13 @@ def open_server(
 
 def _take_lease_in_log(
     settings: ServerSettings, config: StreamsConfig, held: ExitStack, on_lost: Callable[[], None]
-) -> None:
-    """Of two servers with different state folders, one runs the queries of a log."""
+) -> WorkerLease:
+    """Of two servers with different state folders, one runs the queries of a log; raises LeaseHeldError."""
     log = open_log(log_config(config))
     held.callback(log.close)
     lease = WorkerLease(log, f"{settings.command_topic}-server", on_lost)
     try:
-        held.enter_context(lease)
+        return held.enter_context(lease)
     except LeaseHeldError as error:
         raise LeaseHeldError(
             "LEASE_HELD",

@@ -1,4 +1,4 @@
-"""Topics that requests cannot make, write or read, whatever they set, and settings that nobody is shown."""
+"""Topics that requests cannot make, write or read, whatever they set, and settings that are not shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_topic_of_more_partitions_than_a_log_can_make_is_refused_at_once(tmp_p
         ("/ksql", "CREATE STREAM peek (v STRING) WITH (kafka_topic='renamed', value_format='KAFKA');"),
     ],
 )
-def test_nobody_reads_the_passwords_of_connectors_in_their_topic(tmp_path: Path, endpoint: str, statement: str) -> None:
+def test_passwords_of_connectors_are_not_read_from_their_topic(tmp_path: Path, endpoint: str, statement: str) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text("config.storage.topic=renamed\n")
     with server_in(tmp_path, ksql_connect_worker_config=worker) as context:

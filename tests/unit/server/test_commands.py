@@ -17,6 +17,7 @@ from hayase.core.time import SystemClock
 from hayase.log.embedded.writer import EmbeddedWriter
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
+from hayase.server.commands.executor import CommandExecutor
 from hayase.server.commands.log import CommandLog
 from hayase.server.commands.records import Command, Outcome
 from hayase.server.errors import RequestError
@@ -180,6 +181,26 @@ def test_a_server_whose_queries_another_one_has_taken_over_runs_them_no_more(
             wait_until(lambda: sum(second.log.end_offsets(written).values()) == 1)
             time.sleep(0.5)
             assert sum(second.log.end_offsets(written).values()) == 1
+
+
+def test_a_server_that_is_taken_over_while_it_replays_its_commands_runs_no_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + TABLE)
+    replay = CommandExecutor.recover
+
+    def taken_over_meanwhile(commands: CommandExecutor) -> None:
+        replay(commands)
+        leases[0].lost = LeaseHeldError("LEASE_LOST", "another one has it")
+        leases[0]._on_lost()
+
+    leases, enter = [], WorkerLease.__enter__
+    monkeypatch.setattr(WorkerLease, "__enter__", lambda lease: (leases.append(lease), enter(lease))[1])
+    monkeypatch.setattr(CommandExecutor, "recover", taken_over_meanwhile)
+    with server_in(tmp_path) as context:
+        assert context.status == "DEGRADED"
+        assert context.host.status("CTAS_T_0").state is not QueryState.RUNNING
 
 
 def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
