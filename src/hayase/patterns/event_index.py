@@ -59,12 +59,12 @@ class IndexProcessor(FixedKeyProcessor[bytes, bytes, bytes]):
         Raises:
             ConfigError: `AGGREGATE_OWNED`: two applications decide for the aggregate at once.
         """
-        place = self._context.record_metadata()
-        version = version_of(record.key, record.headers)
+        place, headers = self._context.record_metadata(), dict(record.headers)
+        version = version_of(record.key, headers)
         if version is None:
             self._skipped.record()
             return
-        self._check_application(dict(record.headers).get(_APPLICATION_HEADER), record.key)
+        self._check_application(headers.get(_APPLICATION_HEADER), record.key)
         if place is not None:
             key = EventKey(record.key.decode(), version)
             self._index.put_if_absent(key, EventPlace(place.partition, place.offset, record.timestamp_ms))

@@ -138,20 +138,19 @@ def read_recorded(aggregate: Recorded, record: SourceRecord) -> RecordedEvent[An
     try:
         return read_event(aggregate, record)
     except ProcessingError:
-        if version_of(record.key, record.headers) is None:
+        if version_of(record.key, dict(record.headers)) is None:
             return None
         raise
 
 
-def version_of(key: bytes | None, headers: Headers) -> int | None:
+def version_of(key: bytes | None, headers: Mapping[str, bytes | None]) -> int | None:
     """The version of the event that a record is; `None`: it is no event."""
-    values = dict(headers)
     try:
-        version = int(values[_VERSION_HEADER] or b"")
+        version = int(headers[_VERSION_HEADER] or b"")
         aggregate_id = (key or b"").decode()
     except (KeyError, ValueError):
         return None
-    return version if aggregate_id and values.get("ce_type") and 0 < version <= EVENT_VERSION_MAX else None
+    return version if aggregate_id and headers.get("ce_type") and 0 < version <= EVENT_VERSION_MAX else None
 
 
 def evolved(aggregate: Recorded, before: AggregateState[Any], recorded: RecordedEvent[Any]) -> AggregateState[Any]:
