@@ -55,6 +55,9 @@ StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
 _WAIT_POLL_S = 0.01
+_WAIT_POLL_MAX_S = 0.05
+_WAIT_POLL_FACTOR = 1.1
+"""Who waits for days looks less often than who waits for a second."""
 _STOP_AT_START_S = 60.0
 FINAL = "final"
 """An attribute of the line of the log that says why the application failed."""
@@ -274,10 +277,12 @@ class StreamsApp(StoreReading):
         # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it
         # anywhere.
         deadline = time.monotonic() + timeout.total_seconds() if timeout is not None else None
+        poll_s = _WAIT_POLL_S
         while self._state not in ENDS or not self._ended_event.is_set():
             if deadline is not None and time.monotonic() > deadline:
                 return False
-            time.sleep(_WAIT_POLL_S)
+            time.sleep(poll_s)
+            poll_s = min(_WAIT_POLL_MAX_S, poll_s * _WAIT_POLL_FACTOR)
         return True
 
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:

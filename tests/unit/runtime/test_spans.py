@@ -191,6 +191,29 @@ def test_the_pause_behind_an_epoch_follows_from_what_it_took(
     assert scheduler.last_completed(-1) == 0  # the next one was waited for
 
 
+def test_offsets_of_epochs_that_follow_each_other_are_committed_together_and_those_of_the_last_at_once(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_scheduler, "_SETTLE_EVERY_S", WAIT_S)
+    planner, scheduler = spans(max_records_per_epoch=1)
+    committed: list[int] = []
+    commit = planner.settle_epoch
+
+    def noting() -> None:
+        committed.append(planner.last_done())
+        commit()
+
+    monkeypatch.setattr(planner, "settle_epoch", noting)
+    scene.put(*range(1, 9))
+    planner.next_epoch(-1)
+    job = Job(scheduler.begin(planner.record(0)), 0, two())
+    wait_until(lambda: sum(scene.log.group_offsets("app").values()) == 8)
+    assert [epoch for epoch in committed if 0 < epoch < 7] == []
+    scene.control.request_stop()
+    assert job.ends()
+    scheduler.finish()
+
+
 @pytest.mark.parametrize("epoch_s", [0.0, 0.015, 0.025])
 def test_results_are_committed_within_the_commit_interval(epoch_s: float) -> None:
     longest_wait_s = span_scheduler.pause_s(0.1, epoch_s)

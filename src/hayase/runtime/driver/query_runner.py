@@ -30,6 +30,10 @@ from hayase.topology.topology import Topology
 _LOG = logging.getLogger("hayase.runtime")
 
 _POLL_S = 0.05
+_SPARK_POLL_MAX_S = 0.25
+"""So often Spark is asked at least. Each time costs the driver and the JVM half a millisecond, and while a job goes on
+there is nothing new: what planner and workers say is in files, which are read at each `poll`."""
+_SPARK_POLL_FACTOR = 1.5
 
 
 class QueryRunner:
@@ -91,6 +95,7 @@ class QueryRunner:
         self._stopped = threading.Event()
         self._reopening = False
         """Whether Spark has to be started again, and has not been."""
+        self._ask_spark_at, self._spark_poll_s = 0.0, _POLL_S
         self._spark = self._open_spark(options=self._options)
 
     def start(self) -> None:
@@ -164,13 +169,22 @@ class QueryRunner:
             return False
         if self._query is None:
             return self._begin_when_sources_end()
+        if time.monotonic() < self._ask_spark_at and not self._stopping.is_set():
+            self._take_reports()
+            return True
         active = bool(self._query.isActive)
         if active:
             self._spark.check_contention()
-        self._take_progress()
+        self._ask_spark_later(news=self._take_progress())
         if active or self._stopping.is_set() or not self._bounded or self._query.exception() is not None:
             return active
         return self._spark.io.finish()
+
+    def _ask_spark_later(self, *, news: bool) -> None:
+        """Ask Spark less often while it says nothing new; not in a run to the end, which is over at any moment."""
+        known_s = _POLL_S if news or self._bounded else self._spark_poll_s * _SPARK_POLL_FACTOR
+        self._spark_poll_s = min(known_s, _SPARK_POLL_MAX_S)
+        self._ask_spark_at = 0.0 if self._bounded else time.monotonic() + self._spark_poll_s
 
     def _begin_when_sources_end(self) -> bool:
         if self._spark.io.sources_finished and not self._stopping.is_set():
@@ -270,10 +284,13 @@ class QueryRunner:
             disk = self._app.folders.disk
             seal_states([*disk.glob("state/*"), *disk.glob("unlogged/*")])
 
-    def _take_progress(self) -> None:
-        """Only what is new: PySpark's `recentProgress` would parse all of the last thousand again at every look."""
+    def _take_progress(self) -> bool:
+        """Only what is new: PySpark's `recentProgress` would parse all of the last thousand again at every look.
+
+        Whether there was anything.
+        """
         if self._query is None:
-            return
+            return False
         reports = self._query._jsq.recentProgress()
         new: list[dict[str, Any]] = []
         for position in range(len(reports) - 1, -1, -1):
@@ -281,6 +298,11 @@ class QueryRunner:
                 break
             new.append(json.loads(reports[position].json()))
         self.run.progress.take(reversed(new))
-        self.run.progress.add_reports(self.run.control.reports())
+        self._take_reports()
         if new and self.run.progress.due_ms is not None:
             self.run.control.publish_due(self.run.progress.last_epoch, self.run.progress.due_ms)
+        return bool(new)
+
+    def _take_reports(self) -> None:
+        """What the planner has said of epochs since the last call."""
+        self.run.progress.add_reports(self.run.control.reports())

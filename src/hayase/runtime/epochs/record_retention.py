@@ -14,7 +14,7 @@ from hayase.task.epoch_record import EPOCH_DIGITS, Epochs, done_name, record_nam
 RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last completed one, however old they are; younger ones than
 `state.history.retention.ms` are kept as well."""
-_FORGOTTEN_AT_ONCE = 16
+_FORGOTTEN_AT_ONCE = 64
 _FLOOR_STEP = 64
 """The floor is raised by so many epochs at once, so that few deletions need another one."""
 FLOOR_FOLDER = "floor/"

@@ -26,6 +26,9 @@ SHUFFLED_RECORDS_MAX = 20_000
 """On a cluster a larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 _JOIN_POLL_S = 0.05
 _POLL_S = 0.02
+_SETTLE_EVERY_S = 0.5
+"""Interval of `settle_epoch` while epochs follow each other: other tools see by the group's offsets how far it is, and
+each commit is a request. An epoch that none follows is settled at once."""
 
 
 class SpanScheduler:
@@ -51,6 +54,7 @@ class SpanScheduler:
         self._first_epoch = -1
         self._reached = -1
         self._is_span = False
+        self._settle_at = monotonic()
 
     def begin(self, record: EpochRecord) -> str | None:
         """Begin a span with the epoch of the next Spark job.
@@ -162,9 +166,14 @@ class SpanScheduler:
             self._backoff.pause(SPAN_BACKOFF_S)
 
     def _while_waiting(self, record: EpochRecord, began: float) -> None:
-        self._epoch_planner.settle_epoch()
+        if self._monotonic() >= self._settle_at:
+            self._settle()
         if self._monotonic() - began > WAIT_POLL_S / 2:
             self._epoch_planner.publish_lag(record)
+
+    def _settle(self) -> None:
+        self._epoch_planner.settle_epoch()
+        self._settle_at = self._monotonic() + _SETTLE_EVERY_S
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
         """The next epoch of the span; `None`: the span ends.
@@ -180,7 +189,7 @@ class SpanScheduler:
             if epoch > record.epoch:
                 next_record = self._epoch_planner.record(epoch)
                 return next_record if self._fits(next_record) else None
-            self._epoch_planner.settle_epoch()  # there is time
+            self._settle()  # there is time
             if self._epoch_planner.bounded:
                 return None
         return None
