@@ -72,16 +72,18 @@ class FedTopics:
         """Do not look meanwhile: what the broker takes is what the system under test asks of it."""
         return self._outputs.resting()
 
-    def latencies(self, names: Sequence[str], rate: float, seconds: float) -> list[float]:
-        """Milliseconds from timestamp to sight of what comes out while orders come at a rate.
+    def latencies(
+        self, names: Sequence[str], rate: float, seconds: float, *, warm_up_s: float = _WARM_UP_S
+    ) -> list[float]:
+        """Milliseconds from timestamp to sight of what comes out while orders come at a rate; the warm-up is before it.
 
         Raises:
             RunError: the result is wrong.
         """
         found: list[float] = []
         with self.feeding(names, rate):
-            began, began_ms = time.monotonic(), (time.time() + _WARM_UP_S) * 1000
-            while time.monotonic() - began < _WARM_UP_S + seconds:
+            began, began_ms = time.monotonic(), (time.time() + warm_up_s) * 1000
+            while time.monotonic() - began < warm_up_s + seconds:
                 messages, seen_ms = self.look(), time.time_ns() / 1e6
                 sent_ms = [message.timestamp()[1] for message in messages]
                 found += [seen_ms - each for each in sent_ms if each >= began_ms]
