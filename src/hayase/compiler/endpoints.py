@@ -23,6 +23,7 @@ from hayase.processor.timestamps import record_timestamp
 from hayase.serde import Serdes
 from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.protocol import Serde
+from hayase.serde.windowed import WindowedSerde
 from hayase.state.stores.spec import StoreSpec
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology
 from hayase.task.routing import merge_groups, routing_without_columns
@@ -139,6 +140,7 @@ def row_sink(
         edge,
         extractor=node.extractor,
         partitioner=node.partitioner,
+        window_bytes=key.window_bytes if node.windows_apart and isinstance(key, WindowedSerde) else 0,
     )
 
 

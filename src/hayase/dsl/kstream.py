@@ -733,6 +733,9 @@ class KStream(Generic[K, V]):
         Serdes that `produced` does not give are those of the stream; after a mapping the settings
         `default.key.serde` and `default.value.serde`, and without these each value is written by its type.
 
+        Without a partitioner the bytes of the key decide on the partition; of a windowed key those without its window,
+        so that all windows of a key are in one partition (Kafka Streams' `WindowedStreamPartitioner`).
+
         Example:
             orders.to(lambda key, order, record_context: f"orders-{order['region']}")
         """
@@ -753,6 +756,7 @@ class KStream(Generic[K, V]):
                 options.value_serde or state.value.serde,
                 extractor,
                 options.partitioner,
+                windows_apart=True,
             )
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from operator import add
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -27,7 +27,15 @@ _SESSION = struct.Struct(">qq")
 _LAST_MS = 2**63 - 1
 
 
-class _WindowedSerde(Serde[Windowed[K]]):
+class WindowedSerde(Serde[Windowed[K]]):
+    """Serdes of windowed keys.
+
+    Attributes:
+        window_bytes: how many bytes behind the key's own its window takes.
+    """
+
+    window_bytes: ClassVar[int]
+
     def __init__(self, inner: Serde[K]) -> None:
         self._inner = inner
 
@@ -59,7 +67,7 @@ class _WindowedSerde(Serde[Windowed[K]]):
         return key
 
 
-class TimeWindowedSerde(_WindowedSerde[K]):
+class TimeWindowedSerde(WindowedSerde[K]):
     r"""Keys of tumbling, hopping and sliding windows. Only the start is written; the size gives the end.
 
     Args:
@@ -77,6 +85,8 @@ class TimeWindowedSerde(_WindowedSerde[K]):
         >>> serde.deserialize(b"a\0\0\0\0\0\0\0\x14")
         Windowed(key='a', window=Window(start_ms=20, end_ms=30))
     """
+
+    window_bytes = _TIME.size
 
     def __init__(self, inner: Serde[K], window_size_ms: int) -> None:
         super().__init__(inner)
@@ -108,7 +118,7 @@ class TimeWindowedSerde(_WindowedSerde[K]):
         return Windowed(key, Window(start_ms, min(start_ms + self._size_ms, _LAST_MS)))
 
 
-class SessionWindowedSerde(_WindowedSerde[K]):
+class SessionWindowedSerde(WindowedSerde[K]):
     r"""Keys of session windows.
 
     Args:
@@ -119,6 +129,8 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         >>> SessionWindowedSerde(StringSerde()).serialize(Windowed("a", Window(1, 2)))
         b'a\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
     """
+
+    window_bytes = _SESSION.size
 
     def map_inner(self, replace: Callable[[Serde], Serde]) -> SessionWindowedSerde[K]:
         """See Serde."""

@@ -38,13 +38,16 @@ from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.edges import headers_series, send_rows, strip_order
 from hayase.task.input_merge import EdgeInputs, TopicInputs, chunks, input_buffers
-from hayase.task.outputs import stable_groups
+from hayase.task.outputs import BY_KEY, stable_groups
 from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
 from hayase.task.spilled_frames import ORIGIN, SpilledFrameCache, SpilledRows
 from hayase.task.task_context import TaskContext
 
 T = TypeVar("T")
+
+_BY = "__by"
+"""Column of a frame on its way out, where keys have windows: see `TopicOutput.choose`."""
 
 
 class NodeContext:
@@ -201,6 +204,7 @@ def _run_sinks(
     by_topic: dict[str, list[pl.DataFrame]] = {}
     groups = merge_groups([(sink.topic, sink.edge) for sink in subtopology.sinks])
     routed = any(is_routed(sink) for sink in subtopology.sinks)
+    windowed = any(sink.window_bytes for sink in subtopology.sinks)
     for sink, group in zip(subtopology.sinks, groups, strict=True):
         frames = [sent[parent] for parent in sink.parents]
         if sink.edge:
@@ -222,6 +226,8 @@ def _run_sinks(
             ]
         for frame in frames:
             written = _serialized(sink, context, inputs, frame)
+            if windowed:
+                written = written.with_columns(pl.lit(BY_KEY - sink.window_bytes, pl.Int32).alias(_BY))
             context.meter.sent(sink.name, written[TS].to_numpy())
             by_topic.setdefault(group, []).append(written)
     for group, frames in by_topic.items():
@@ -239,11 +245,18 @@ def _write(context: TaskContext, inputs: ColumnInputs, topic: str, rows: pl.Data
         return
     output = context.outputs.topic(topic)
     output.extend(rows["key"].to_list(), rows["bytes"].to_list(), rows[TS].to_list(), _headers_of(rows, inputs))
-    if PARTITIONS in rows.columns and rows[PARTITIONS].null_count() < rows.height:
-        output.choose(rows[PARTITIONS].fill_null(-1).to_list(), context.partitions_of(topic))
+    chosen = _chosen(rows)
+    if chosen is not None and (chosen != BY_KEY).any():
+        output.choose(chosen.to_list(), context.partitions_of(topic))
     context.metrics.add(RECORDS_PRODUCED, topic, rows.height)
     size = rows.select(pl.sum_horizontal(pl.col("key", "bytes").bin.size().sum())).item()
     context.metrics.add(BYTES_PRODUCED, topic, int(size))
+
+
+def _chosen(rows: pl.DataFrame) -> pl.Series | None:
+    """Of each row what `TopicOutput.choose` takes; `None`: all keys decide as a whole."""
+    said = [name for name in (PARTITIONS, _BY) if name in rows.columns]
+    return rows.select(pl.coalesce(*said, pl.lit(BY_KEY, pl.Int32))).to_series() if said else None
 
 
 def _merged(subtopology: CompiledSubtopology, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -89,6 +89,7 @@ class CompiledSink:
         frames: see CompiledSource.
         fields: the value fields that the receiver of typed columns looks at; `None`: all.
         key_codec, value_codec: column forms of the serdes, for a sub-topology that runs in columns.
+        window_bytes: so many bytes at the end of a key do not count where the key decides on the partition.
     """
 
     name: str
@@ -105,6 +106,7 @@ class CompiledSink:
     value_codec: ColumnCodec | None = None
     extractor: TopicExtractor | None = None
     partitioner: Partitioner | None = None
+    window_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from hayase.state.delta.delta import Piece, decode_piece, encode_piece
 from hayase.state.delta.journal import EdgeRow, Journal
 from hayase.state.environment.spill import EpochSpace
 
+BY_KEY = -1
+"""In place of a partition: the key decides. Less by n: the key without its last n bytes, which are its window."""
 _RECORD_BYTES = 150
 """What a record costs beside the bytes of its key and value, and its headers."""
 _PIECE_BYTES_MAX = 16 << 20
@@ -35,7 +37,7 @@ class TopicOutput:
         self.headers: list[Headers] = []
         self.any_headers = False
         self.partitions: list[int] = []
-        """Where functions chose: of each record so far, -1 where the key decides; may be shorter than the others."""
+        """Where not all of the key decides: of each record so far, see `choose`; may be shorter than the others."""
         self._count = 0
 
     def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
@@ -68,11 +70,11 @@ class TopicOutput:
         """Say where the last records go.
 
         Args:
-            partitions: of as many of the last records, -1 where the key decides.
+            partitions: of as many of the last records; `BY_KEY`, or less, where the key decides.
             count: how many partitions the topic has.
         """
         self._count = count
-        self.partitions.extend([-1] * (len(self.keys) - len(partitions) - len(self.partitions)))
+        self.partitions.extend([BY_KEY] * (len(self.keys) - len(partitions) - len(self.partitions)))
         self.partitions.extend(partitions)
 
     def batch(self) -> OutputBatch:
@@ -105,13 +107,20 @@ class TopicOutput:
             )
 
     def _chosen(self) -> Int32Array:
-        chosen = np.full(len(self.keys), -1, np.int32)
+        chosen = np.full(len(self.keys), BY_KEY, np.int32)
         chosen[: len(self.partitions)] = self.partitions
-        by_key = partitions_for_keys(self.keys, self._count)
+        by_key = partitions_for_keys(self._deciding(chosen), self._count)
         if self.first % self._count:
             without_key = np.array([row for row, key in enumerate(self.keys) if key is None], np.int64)
             by_key[without_key] = (without_key + self.first) % self._count
         return np.where(chosen < 0, by_key, chosen)
+
+    def _deciding(self, chosen: Int32Array) -> list[bytes | None]:
+        """Of each key what decides on the partition."""
+        if not (chosen < BY_KEY).any():
+            return self.keys
+        lengths = np.maximum(BY_KEY - chosen, 0).tolist()
+        return [key[: len(key) - cut] if key is not None else None for key, cut in zip(self.keys, lengths, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from hayase.task.clocks import STREAM_TIME
 from hayase.task.column_inputs import Origin, no_record
 from hayase.task.compiled_subtopology import CompiledSink
 from hayase.task.input_merge import RecordSource
-from hayase.task.outputs import Outputs
+from hayase.task.outputs import BY_KEY, Outputs
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.spilled_frames import SpilledRecordCache
 from hayase.task.task_context import TaskContext
@@ -89,6 +89,8 @@ class SinkRow(RowNode):
         output = self._context.outputs.topic(topic)
         if partitions is None:
             output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
+            if sink.window_bytes:
+                output.choose([BY_KEY - sink.window_bytes], count or self._context.partitions_of(topic))
         else:
             for partition in partitions:
                 output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)

@@ -78,6 +78,8 @@ class SinkNode:
     Attributes:
         topic: `None` if `extractor` chooses it for each record.
         partitioner: chooses the partition; `None`: the key does.
+        windows_apart: a windowed key does so without its window, as in sinks of Kafka Streams' DSL: all windows of a
+            key are in one partition.
     """
 
     name: str
@@ -87,6 +89,7 @@ class SinkNode:
     value_serde: Serde | None
     extractor: TopicExtractor | None = None
     partitioner: Partitioner | None = None
+    windows_apart: bool = False
 
 
 Node = SourceNode | ProcessorNode | SinkNode

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
 from tests.unit.task.harness import Given, Result, run
 
-from hayase import Consumed, Produced, RecordContext, Serdes, StreamsBuilder
+from hayase import (
+    Consumed,
+    KStream,
+    Produced,
+    RecordContext,
+    Serdes,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    count,
+)
 from hayase.core.errors import ProcessingError, TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
+from hayase.serde import TimeWindowedSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.task.outputs import TopicOutput
 
@@ -127,3 +140,64 @@ def test_records_of_sinks_with_and_without_a_partitioner_keep_their_order() -> N
     chosen = output.batch().partitions
     assert chosen is not None
     assert chosen.tolist() == [partition_for_key(b"a", 3), 2, 2, 1, partition_for_key(b"c", 3)]
+
+
+def windowed(form: str, to: Callable[[KStream[Any]], object], windows: Any) -> Result:
+    """Counts of the keys a to e in two windows each."""
+    builder = StreamsBuilder()
+    counts = builder.stream("in", READ).group_by_key().windowed_by(windows).agg(n=count())
+    to(counts.to_stream())
+    found = [
+        Given("in", 0, key, b'{"n": 1, "s": "x"}', time_ms, ())
+        for time_ms in (0, 60_000)
+        for key in (b"a", b"b", b"c", b"d", b"e")
+    ]
+    return run(builder.build(), found, processing_form=form, sink_partitions=7)
+
+
+WINDOWS = pytest.mark.parametrize(
+    ("windows", "size"),
+    [
+        (TimeWindows.of_size_with_no_grace(timedelta(seconds=10)), 8),
+        (SessionWindows.of_inactivity_gap_with_no_grace(timedelta(seconds=10)), 16),
+    ],
+    ids=["time windows", "sessions"],
+)
+
+
+@FORMS
+@WINDOWS
+def test_all_windows_of_a_key_are_in_the_partition_of_the_key(form: str, windows: Any, size: int) -> None:
+    result = windowed(form, lambda counts: counts.to("out"), windows)
+    assert len(result.sent["out"]) == 10
+    for record in result.sent["out"]:
+        assert record.key is not None
+        assert record.partition == partition_for_key(record.key[:-size], 7)
+
+
+@FORMS
+@WINDOWS
+def test_windows_in_a_chosen_topic_are_in_the_partition_of_the_key_unless_a_partitioner_says_otherwise(
+    form: str, windows: Any, size: int
+) -> None:
+    def partitioner(topic: str, key: Any, value: Any, partitions: int) -> int | None:
+        return 5 if key.key == "a" else None
+
+    result = windowed(
+        form,
+        lambda counts: counts.to(lambda key, value, context: "out", Produced.with_(partitioner=partitioner)),
+        windows,
+    )
+    found = {record.key: record.partition for record in result.sent["out"]}
+    assert found == {
+        key: 5 if key.startswith(b"a") else partition_for_key(key[:-size], 7) for key in found if key is not None
+    }
+
+
+def test_a_sink_of_the_processor_api_takes_the_whole_windowed_key() -> None:
+    key = TimeWindowedSerde(TEXT, 10_000)
+    topology = Topology()
+    topology.add_source("source", "in", key_serde=key, value_serde=TEXT)
+    topology.add_sink("sink", "out", "source", key_serde=key, value_serde=TEXT)
+    result = run(topology, [Given("in", 0, b"a" + bytes(8), b"x", 0, ())], sink_partitions=7)
+    assert partitions(result) == [None]
