@@ -15,6 +15,7 @@ from hayase.cli.run import Target, settings_of
 from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
 from hayase.core.errors import ConfigError, SerializationError, StateError
+from hayase.core.windows import LAST_MS
 from hayase.query.follower_replica import STATUS_FILE, read_status
 from hayase.query.local_folders import followers_folder
 from hayase.query.stores import StoreHandle, StoreRow
@@ -25,7 +26,6 @@ state = typer.Typer(
 )
 state.command(short_help="Rewrite values that this program cannot read.")(migrate)
 
-_LAST_MS = 2**63 - 1
 _COUNTED_MAX = 10_000
 _EPOCHS_MAX = 100_000_000_000
 """A number below it is an epoch; as milliseconds since 1970 it would be before March 1973."""
@@ -276,7 +276,7 @@ def _rows(handle: StoreHandle, entries: int) -> int | None:
     if entries > _COUNTED_MAX:
         return None
     try:
-        return len(handle.fetch_all(0, _LAST_MS) if handle.spec.windowed else handle.all())
+        return len(handle.fetch_all(0, LAST_MS) if handle.spec.windowed else handle.all())
     except SerializationError:
         return None
 
@@ -289,7 +289,7 @@ def _kept(spec: StoreSpec) -> str:
 def _times(since: str | None, until: str | None) -> tuple[int, int]:
     return (
         parse_time("--since", since) if since is not None else 0,
-        parse_time("--until", until) if until is not None else _LAST_MS,
+        parse_time("--until", until) if until is not None else LAST_MS,
     )
 
 

@@ -11,6 +11,7 @@ from hayase.core.errors import StateError
 from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
 from hayase.core.type_variables import K, R, V
+from hayase.core.windows import LAST_MS
 from hayase.state.stores.key_value import ReadOnlyKeyValueStore
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.session import ReadOnlySessionStore
@@ -22,9 +23,6 @@ from hayase.state.stores.window import ReadOnlyWindowStore
 
 Pairs = tuple[tuple[K, V], ...]
 """Keys and values, in the order asked for."""
-
-
-_LAST_MS = 2**63 - 1
 
 
 def _given(key: K | None, what: str) -> K:
@@ -333,5 +331,5 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord, ...]"]):
         """See the class."""
         store.want("MultiVersionedKeyQuery", "versioned_key_value")
         view = store.view_of(ReadOnlyVersionedKeyValueStore)
-        first_ms, last_ms = self.from_ms or 0, _LAST_MS if self.to_ms is None else self.to_ms
+        first_ms, last_ms = self.from_ms or 0, LAST_MS if self.to_ms is None else self.to_ms
         return tuple(view.get_versions(self.key, first_ms, last_ms, reverse=self.descending))

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.core.records import Window, Windowed
+from hayase.core.windows import window_from
 from hayase.serde.arrow_bytes import I64, binary_buffers, cut
 from hayase.serde.bare import refuse, refuse_bytes
 from hayase.serde.protocol import Serde, Side
@@ -24,7 +25,6 @@ K = TypeVar("K")
 
 _TIME = struct.Struct(">q")
 _SESSION = struct.Struct(">qq")
-_LAST_MS = 2**63 - 1
 
 
 class WindowedSerde(Serde[Windowed[K]]):
@@ -115,7 +115,7 @@ class TimeWindowedSerde(WindowedSerde[K]):
         """Key and window; the end is never beyond the last 64-bit time. Raises SerializationError."""
         key = self._key(data, _TIME.size)
         (start_ms,) = _TIME.unpack_from(data, len(data) - _TIME.size)
-        return Windowed(key, Window(start_ms, min(start_ms + self._size_ms, _LAST_MS)))
+        return Windowed(key, window_from(start_ms, self._size_ms))
 
 
 class SessionWindowedSerde(WindowedSerde[K]):

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from hayase.core.records import Headers
+from hayase.core.windows import LAST_MS
 from hayase.kernel.frame.key_columns import key_bytes, keys_of
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -34,8 +35,6 @@ from hayase.serde import TimeWindowedSerde, encode_windowed_keys
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSuppress
-
-_LAST_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class KeyColumns:
         windows: list[pl.Series] = []
         if self.size_ms is not None:
             starts = np.frombuffer(b"".join([key[-8:] for key in keys]), ">i8").astype(np.int64)
-            ends = np.where(starts > _LAST_MS - self.size_ms, _LAST_MS, starts + self.size_ms)
+            ends = np.where(starts > LAST_MS - self.size_ms, LAST_MS, starts + self.size_ms)
             windows = [pl.Series(WINDOW_START, starts, pl.Int64), pl.Series(WINDOW_END, ends, pl.Int64)]
             keys = [key[:-8] for key in keys]
         return [keys_of(keys, self.codec).alias(KEY), *windows]
@@ -178,7 +177,7 @@ class TableSuppressColumns(ColumnNode):
 
 
 def _never(first_ms: int | None) -> int:
-    return _LAST_MS if first_ms is None else first_ms
+    return LAST_MS if first_ms is None else first_ms
 
 
 def table_suppress_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:

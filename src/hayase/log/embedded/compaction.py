@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.failpoints import reach
+from hayase.core.windows import LAST_MS
 from hayase.log.embedded import blob
 from hayase.log.embedded.blob import NO_HORIZON, Blob, Rows, encode_with_gaps, joined, read_header, timestamps, unpack
 from hayase.log.embedded.partition import ChangedMeanwhileError, CleanedPartition, StoredBlob
@@ -35,7 +36,6 @@ from hayase.log.embedded.tables import Cleaned, Tables
 _MAP_BYTES = 256 << 20
 _MAP_ENTRY_BYTES = 150  # of a Python dict, beside the key's own length
 _LARGEST_SPAN = 2**32 - 1
-_LATEST_TIME = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -104,13 +104,13 @@ def _cleanable_end(partition: CleanedPartition, tables: Tables, cleaned: Cleaned
         share = cleanable / (cleaned.bytes + cleanable)
         if share > settings.min_cleanable_dirty_ratio or _lags(partition, tables, cleaned.end, now_ms):
             return end
-    tombstones_due = cleaned.horizon_ms not in (NO_HORIZON, _LATEST_TIME) and now_ms >= cleaned.horizon_ms
+    tombstones_due = cleaned.horizon_ms not in (NO_HORIZON, LAST_MS) and now_ms >= cleaned.horizon_ms
     return end if tombstones_due else None
 
 
 def _lags(partition: CleanedPartition, tables: Tables, dirty_start: int, now_ms: int) -> bool:
     """Whether the first dirty records have waited for longer than allowed."""
-    if partition.settings.max_compaction_lag_ms == _LATEST_TIME:
+    if partition.settings.max_compaction_lag_ms == LAST_MS:
         return False
     for base, data in tables.blobs(partition.key, dirty_start):
         if base >= dirty_start:
@@ -255,7 +255,7 @@ class _Rewriter:
         elif header.delete_horizon_ms != NO_HORIZON:
             horizon_ms = header.delete_horizon_ms
         else:
-            horizon_ms = min(self._now_ms + self._partition.settings.delete_retention_ms, _LATEST_TIME)
+            horizon_ms = min(self._now_ms + self._partition.settings.delete_retention_ms, LAST_MS)
         return _Kept(stored, _picked(rows, keep), horizon_ms)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hayase.core.errors import StateError
+from hayase.core.windows import LAST_MS
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.segmented import BEHIND_TIMES, terminated
 
@@ -19,7 +20,6 @@ _LONG = struct.Struct(">q")
 _TIME = _LONG.size
 _LATEST, _LATEST_END, _HISTORY, _DELETED, _OBSERVED_KEY = b"a", b"b", b"h", b"x", b"t"
 _VALUE, _TOMBSTONE = b"\x01", b"\x00"
-_LAST_MS = 2**63 - 1
 
 
 class Version(NamedTuple):
@@ -204,7 +204,7 @@ class VersionedBytes:
         A version lies in the segment of its end, so the one that is valid at a time is in that time's segment or a
         later one, and versions that begin later are not in front of it.
         """
-        behind = _LONG.pack(min(time_ms, _LAST_MS - 1) + 1)
+        behind = _LONG.pack(min(time_ms, LAST_MS - 1) + 1)
         for segment in range(time_ms // self._interval_ms, latest_ms // self._interval_ms + 1):
             versions = self._versions_prefix(key, segment)
             at = next(self._store.range(versions, versions + behind, reverse=True), None)
