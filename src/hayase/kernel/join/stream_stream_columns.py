@@ -149,7 +149,9 @@ class _Epoch:
         if not len(own.usable):
             return
         before_ms, after_ms = self._plan.reach(side)
-        keys = np.unique(own.numbers)
+        present = np.zeros(len(self._data), np.bool_)
+        present[own.numbers] = True
+        keys = np.flatnonzero(present)  # np.unique takes a hundred times as long
         first = np.full(len(self._data), np.iinfo(np.int64).max)
         last = np.full(len(self._data), -1)
         np.minimum.at(first, own.numbers, own.usable_times - before_ms)

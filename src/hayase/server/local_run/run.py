@@ -206,7 +206,7 @@ class LocalRun:
             partitions = partitions_for_keys(batch.keys, count)
         times = np.asarray(batch.timestamps_ms, np.int64)
         received = []
-        for partition in np.unique(partitions):
+        for partition in np.flatnonzero(np.bincount(partitions)):
             taken = np.flatnonzero(partitions == partition)
             first = self._offsets[batch.topic, int(partition)]
             self._offsets[batch.topic, int(partition)] = first + len(taken)
