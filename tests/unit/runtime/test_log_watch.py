@@ -13,7 +13,8 @@ from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, OutputBatch, TopicInfo
 from hayase.runtime.epochs import log_watch
-from hayase.runtime.epochs.log_watch import BUSY_POLL_S, REST_POLL_S, LogWatch, Watch
+from hayase.runtime.epochs.log_watch import REST_POLL_S, LogWatch, Watch
+from hayase.runtime.epochs.poll_pace import BUSY_POLL_S
 from hayase.runtime.epochs.source_log import SourceLog
 
 WAIT_S = 10.0

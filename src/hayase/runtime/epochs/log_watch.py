@@ -17,16 +17,13 @@ from typing import TypeVar
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, TopicInfo
+from hayase.runtime.epochs.poll_pace import PollPace
 
 _LOG = logging.getLogger("hayase.runtime")
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-BUSY_POLL_S = 0.01
-IDLE_POLL_S = 0.05
-_BUSY_S = 1.0
-"""After something has moved, the log is looked at often for so long."""
 _FAILED_POLL_S = 0.5
 TOPICS_POLL_S = 5.0
 """So often it looks whether topics have grown, or are gone."""
@@ -159,11 +156,12 @@ class LogWatch:
         return found if all(key in found for key in wanted) else None
 
     def _run(self) -> None:
-        pause_s, moved_at = IDLE_POLL_S, self._monotonic() - _BUSY_S
+        pace = PollPace(monotonic=self._monotonic)
+        pause_s = pace.pause_s
         topics_at = looked_at = self._monotonic()
         while self._pause(looked_at, pause_s):
             looked_at = self._monotonic()
-            was_busy = self._monotonic() - moved_at < _BUSY_S
+            was_busy = pace.is_busy
             try:
                 moved = self.look()
                 due_s = _BUSY_TOPICS_POLL_S if was_busy and moved else TOPICS_POLL_S
@@ -176,9 +174,8 @@ class LogWatch:
                 self._wake_all()
                 pause_s = _FAILED_POLL_S
                 continue
-            now = self._monotonic()
-            moved_at = now if moved else moved_at
-            pause_s = BUSY_POLL_S if now - moved_at < _BUSY_S else min(IDLE_POLL_S, pause_s + BUSY_POLL_S)
+            pace.looked(came=moved)
+            pause_s = pace.pause_s
 
     def _pause(self, looked_at: float, pause_s: float) -> bool:
         """Wait until it is time to look; whether to."""

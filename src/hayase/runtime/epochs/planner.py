@@ -23,6 +23,7 @@ from hayase.runtime.epochs.epoch_completion import EpochCompletion
 from hayase.runtime.epochs.epoch_input import EpochInput
 from hayase.runtime.epochs.log_watch import LogWatch
 from hayase.runtime.epochs.open_epoch import check_program
+from hayase.runtime.epochs.poll_pace import BUSY_POLL_S, PollPace, idle_poll_s
 from hayase.runtime.epochs.record_retention import Floor, superseded
 from hayase.runtime.epochs.source_log import SourceLog
 from hayase.runtime.epochs.start_offsets import former_positions
@@ -40,7 +41,6 @@ _LOG = logging.getLogger("hayase.runtime")
 
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
-IDLE_POLL_S = 0.01
 BROKER_POLL_S = 0.2
 
 
@@ -90,6 +90,7 @@ class EpochPlanner:
         self._lost = self._lost_so_far()
         self._program = Program.of(app.plan, app.term)
         self._due = PunctuationTrigger(app.topology, control, self._wall)
+        self._pace = PollPace(idle_poll_s(app.commit_interval_ms / 1000))
 
     @classmethod
     def open(cls, options: Mapping[str, str]) -> EpochPlanner:
@@ -196,7 +197,7 @@ class EpochPlanner:
             return self._adopt(begun)
         if self.app.hands_over and self._drained:  # all else is for the program that takes this one's place
             self.held = True
-            time.sleep(IDLE_POLL_S)
+            time.sleep(BUSY_POLL_S)
             return after
         deadline, waited = time.monotonic() + wait_s, False
         while True:
@@ -219,18 +220,20 @@ class EpochPlanner:
             if record is not None:
                 epoch = self._publish(record, self._positions(after))
                 self.planning_s = marking_s + time.monotonic() - began
+                self._pace.looked(came=True)
                 return epoch
             ending = self.control.stop_requested() or self.abandoned()
             if more and not ending:
-                time.sleep(IDLE_POLL_S)
+                time.sleep(BUSY_POLL_S)
                 continue
             if self.app.drains and not more:
                 self._drained = self.held = True
                 self._holds()
                 return after
+            self._pace.looked(came=False)
             if self.bounded or time.monotonic() > deadline or self.control.suspend_requested():
                 return after
-            time.sleep(IDLE_POLL_S)
+            time.sleep(self._pace.pause_s)
             waited = True
 
     def close(self) -> None:
@@ -254,11 +257,11 @@ class EpochPlanner:
             return False
         self.settle_epoch()  # before another program takes this one's place: it begins a new term
         self.control.publish_suspended()
-        time.sleep(IDLE_POLL_S)
+        time.sleep(BUSY_POLL_S)
         while self.bounded and not self.control.stop_requested() and not self.abandoned():
             if not self.control.suspend_requested():
                 return False
-            time.sleep(IDLE_POLL_S)
+            time.sleep(BUSY_POLL_S)
         return True
 
     def _wait_for_brokers(self, after: int, error: LogError) -> None:
