@@ -273,6 +273,10 @@ class SourceTaskContext(Protocol):
         """The end of each partition of a topic; an absent one has none. From the task's thread."""
         ...
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic: one that is made again has another; `None`: it is absent. From the task's thread."""
+        ...
+
     def advertise(self, url: str) -> None:
         """Say where the task takes requests: the worker forwards those to `/webhooks/CONNECTOR` there.
 

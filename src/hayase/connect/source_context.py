@@ -102,3 +102,7 @@ class TaskContext:
     def end_offsets(self, topic: str) -> list[int]:
         """See `SourceTaskContext.end_offsets`."""
         return [] if self.topics is None else self.topics.end_offsets(topic)
+
+    def topic_id(self, topic: str) -> str | None:
+        """See `SourceTaskContext.topic_id`."""
+        return None if self.topics is None else self.topics.topic_id(topic)

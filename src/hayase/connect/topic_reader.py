@@ -54,6 +54,16 @@ class TopicReader:
             ends = self._log.end_offsets(partitions)
             return [ends[partition] for partition in partitions]
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic; `None`: it is absent.
+
+        Raises:
+            RetriableError: the log cannot be read.
+        """
+        with _retriable(topic):
+            info = self._log.describe([topic]).get(topic)
+            return None if info is None else info.topic_id
+
     def _read(self, topic: str, offset: int) -> tuple[list[RawKeyValue], int]:
         info = self._log.describe([topic]).get(topic)
         if info is None:

@@ -264,8 +264,8 @@ class CommandSourceTask(RequestTask):
             if asked is not None:
                 found.append((asked, reply))
         if found:
-            ends = self.context.end_offsets(self._events)
-            answers = [(asked.answer, _with_position(reply, self._events, ends)) for asked, reply in found]
+            topic_id, ends = self.context.topic_id(self._events) or "", self.context.end_offsets(self._events)
+            answers = [(asked.answer, _with_position(reply, self._events, topic_id, ends)) for asked, reply in found]
             self.listener.call(lambda: _answer_all(answers))
 
 
@@ -325,11 +325,11 @@ def _header(headers: Headers, name: str) -> str | None:
     return None if value is None else urllib.parse.unquote(value)
 
 
-def _with_position(reply: Reply, events_topic: str, ends: list[int]) -> Reply:
+def _with_position(reply: Reply, events_topic: str, topic_id: str, ends: list[int]) -> Reply:
     if not reply.accepted:
         return reply
     partition = partition_for_key(reply.aggregate_id.encode(), len(ends))
-    return msgspec.structs.replace(reply, position=EventPosition(events_topic, partition, ends[partition]))
+    return msgspec.structs.replace(reply, position=EventPosition(events_topic, partition, ends[partition], topic_id))
 
 
 def _answer_all(answers: list[tuple[asyncio.Future[Reply], Reply]]) -> None:

@@ -10,11 +10,20 @@ Status = Literal["accepted", "rejected", "conflict", "failed", "invalid"]
 
 
 class EventPosition(NamedTuple):
-    """A position in the partition of the events: everything that the reply is about lies before it."""
+    """A position in the partition of the events: everything that the reply is about lies before it.
+
+    Attributes:
+        topic: of the events.
+        partition: of the topic.
+        offset: behind the last event.
+        topic_id: which topic of that name it is: one that is made again has another id. Empty in positions of earlier
+            versions, which go by the name alone.
+    """
 
     topic: str
     partition: int
     offset: int
+    topic_id: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

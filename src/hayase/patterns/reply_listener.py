@@ -14,7 +14,7 @@ import msgspec
 from hayase.core.errors import HayaseError, SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
-from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.log.protocol import LogConfig, OutputBatch, TopicInfo
 from hayase.patterns.replies import EventPosition, Reply, decode_reply
 from hayase.serde import partition_for_key
 
@@ -34,18 +34,13 @@ class ReplyListener:
         self._log = open_log(log)
         self._poll_s = _POLL_S[log.kind]
         self._topics = {"replies": replies_topic, "events": events_topic}
-        infos = self._log.describe([replies_topic, events_topic])
-        for topic in (replies_topic, events_topic):
-            if topic not in infos:
-                self._log.close()
-                raise UnknownTopicError(
-                    "UNKNOWN_TOPIC",
-                    f"topic {topic!r} does not exist; PatternsApp makes the topics of its aggregates when it starts, "
-                    "or with create_topics()",
-                    topic=topic,
-                )
-        self._event_partitions = infos[events_topic].partitions
-        self._partition = TopicPartition(replies_topic, random.randrange(infos[replies_topic].partitions))
+        try:
+            replies = self._info(replies_topic)
+            self._info(events_topic)
+        except BaseException:
+            self._log.close()
+            raise
+        self._partition = TopicPartition(replies_topic, random.randrange(replies.partitions))
         self._reader, self._writer = self._log.reader(), self._log.writer()
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._waiting: dict[WaitKey, list[Future[Reply]]] = {}
@@ -132,17 +127,31 @@ class ReplyListener:
         self._deliver(self._with_positions(expected))
 
     def _with_positions(self, replies: list[Reply]) -> list[Reply]:
+        accepted = {reply.aggregate_id for reply in replies if reply.accepted}
+        if not accepted:
+            return replies
         topic = self._topics["events"]
-        partitions = {
-            reply.aggregate_id: TopicPartition(
-                topic, partition_for_key(reply.aggregate_id.encode(), self._event_partitions)
-            )
-            for reply in replies
-            if reply.accepted
+        info = self._info(topic)  # each time: it may have been made again
+        partitions = {id_: TopicPartition(topic, partition_for_key(id_.encode(), info.partitions)) for id_ in accepted}
+        ends = self._log.end_offsets(sorted(set(partitions.values())))
+        positions = {
+            id_: EventPosition(topic, each.partition, ends[each], info.topic_id) for id_, each in partitions.items()
         }
-        ends = self._log.end_offsets(sorted(set(partitions.values()))) if partitions else {}
-        positions = {key: EventPosition(topic, each.partition, ends[each]) for key, each in partitions.items()}
-        return [msgspec.structs.replace(reply, position=positions.get(reply.aggregate_id)) for reply in replies]
+        return [
+            msgspec.structs.replace(reply, position=positions[reply.aggregate_id]) if reply.accepted else reply
+            for reply in replies
+        ]
+
+    def _info(self, topic: str) -> TopicInfo:
+        info = self._log.describe([topic]).get(topic)
+        if info is None:
+            raise UnknownTopicError(
+                "UNKNOWN_TOPIC",
+                f"topic {topic!r} does not exist; PatternsApp makes the topics of its aggregates when it starts, "
+                "or with create_topics()",
+                topic=topic,
+            )
+        return info
 
     def _deliver(self, replies: list[Reply]) -> None:
         with self._changed:

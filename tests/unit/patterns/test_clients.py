@@ -61,6 +61,7 @@ def test_replies_come_to_the_client_that_has_sent_the_command(tmp_path: Path) ->
         with app_of(orders).commands("order") as first, app_of(orders).commands("order") as second:
             placed = first.send("17", Place("book"), expected_version=0)
             assert placed.accepted and placed.position is not None and placed.position.offset == 1
+            assert placed.position.topic_id == orders.app.log.describe(["order-events"])["order-events"].topic_id
             assert second.send("17", Place("pen")).status == "rejected"
             replies = first.send_many([(str(number), Place("pen")) for number in range(100, 130)])
             assert [reply.aggregate_id for reply in replies] == [str(number) for number in range(100, 130)]

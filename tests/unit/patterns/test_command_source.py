@@ -75,8 +75,9 @@ def shop(tmp_path: Path) -> Iterator[OrdersByHttp]:
 def test_the_reply_of_the_aggregate_is_the_answer(shop: OrdersByHttp) -> None:
     status, reply = shop.post("/17/Place", {"item": "book"}, idempotency_key="a", ce_expectedversion="0")
     assert (status, reply["status"], reply["version"], reply["command_id"]) == (200, "accepted", 1, "a")
-    topic, partition, offset = reply["position"]
+    topic, partition, offset, topic_id = reply["position"]
     records = shop.driver.records("order-events")
+    assert topic_id == shop.orders.app.log.describe(["order-events"])["order-events"].topic_id
     assert (topic, partition, offset) == ("order-events", records[0].partition, 1)
 
     status, reply = shop.post("/17/Place", {"item": "pen"})

@@ -36,6 +36,7 @@ from hayase.patterns.read_models import registry
 from hayase.patterns.read_models.runner import ReadModelRunner, ReadModelState
 from hayase.patterns.read_models.verification import verify
 from hayase.patterns.recorded_events import event_headers
+from hayase.patterns.replies import decode_reply
 from hayase.serde import partition_for_key
 
 order = order_aggregate()
@@ -84,7 +85,13 @@ class Events:
     def position(self, key: str) -> EventPosition:
         partition = partition_for_key(key.encode(), 2)
         where = TopicPartition("order-events", partition)
-        return EventPosition("order-events", partition, self.log.end_offsets([where])[where])
+        topic_id = self.log.describe(["order-events"])["order-events"].topic_id
+        return EventPosition("order-events", partition, self.log.end_offsets([where])[where], topic_id)
+
+    def make_topic_again(self) -> None:
+        self.log.delete_topic("order-events")
+        self.log.create_topic("order-events", 2, {"retention.ms": "-1"})
+        self._versions.clear()
 
 
 @pytest.fixture
@@ -151,6 +158,42 @@ def test_a_position_of_another_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="reads 'order-events', and the position is one in 'stock-events'"):
         model_in(tmp_path).wait_for(EventPosition("stock-events", 0, 1))
     model_in(tmp_path).wait_for(None)  # of a reply that is not accepted
+
+
+def test_a_position_in_a_topic_that_was_made_again_is_not_taken_for_one_in_the_rows(
+    events: Events, tmp_path: Path
+) -> None:
+    events.record("a", Placed("book"), Paid(5))
+    model = model_in(tmp_path)
+    fill(model, events)
+    before = events.position("a")
+    events.make_topic_again()
+    events.record("a", Placed("pen"))
+    with pytest.raises(StateError, match=r"POSITION_OF_ANOTHER_TOPIC.*was deleted and made again") as error:
+        model.wait_for(events.position("a"))
+    assert before.topic_id in error.value.message and events.position("a").topic_id in error.value.message
+    model.wait_for(before)
+
+    second = model_in(tmp_path, version=2)
+    fill(second, events)
+    second.switch(timeout=timedelta(seconds=30))
+    second.wait_for(events.position("a"))
+    with pytest.raises(StateError, match="POSITION_OF_ANOTHER_TOPIC"):
+        second.wait_for(before)
+
+
+def test_a_position_of_an_earlier_version_without_the_id_of_the_topic_is_waited_for(
+    events: Events, tmp_path: Path
+) -> None:
+    events.record("a", Placed("book"))
+    model = model_in(tmp_path)
+    fill(model, events)
+    reply = decode_reply(
+        b'{"status":"accepted","aggregate":"order","aggregate_id":"a","command_id":"1",'
+        b'"position":["order-events",%d,1]}' % events.position("a").partition
+    )
+    assert reply.position is not None and reply.position.topic_id == ""
+    model.wait_for(reply.position)
 
 
 @pytest.mark.long

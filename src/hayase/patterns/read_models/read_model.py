@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from hayase.core.errors import HayaseError, ProcessingError
+from hayase.core.errors import HayaseError, ProcessingError, StateError
 from hayase.core.records import SourceRecord
 from hayase.patterns.read_models import registry
 from hayase.patterns.read_models.registry import VersionInfo, table_of
@@ -121,7 +121,7 @@ class ReadModel:
         """Wait until the rows that the view shows have everything before a position: to read one's own writes.
 
         It asks the database, from any process; the log is not needed. In SQL it is: `next_offset` in `hayase_offsets`,
-        of the connector `<name>_v<version>` and the partition, is at least the offset.
+        of the connector `<name>_v<version>`, the topic's id and the partition, is at least the offset.
 
         Args:
             position: of a reply, `reply.position`; `None`, of a reply that is not accepted: it returns at once, for
@@ -130,6 +130,8 @@ class ReadModel:
 
         Raises:
             ReadModelBehindError: `READ_MODEL_BEHIND`: not within the timeout.
+            StateError: `POSITION_OF_ANOTHER_TOPIC`: the topic was deleted and made again between the position and what
+                the rows have.
             TopologyError: `INVALID_READ_MODEL`: the read model does not read the topic of the position.
         """
         if position is None:
@@ -147,6 +149,8 @@ class ReadModel:
                     if self._wait(session, position, give_up_at):
                         return
                     break
+            except StateError:  # not within any time
+                raise
             except HayaseError as error:
                 reason = error.message
                 if time.monotonic() >= give_up_at:
@@ -163,7 +167,7 @@ class ReadModel:
 
     def _wait(self, session: Session, position: EventPosition, give_up_at: float) -> bool:
         pause_s = _FIRST_PAUSE_S
-        while not registry.reached(session, self.name, *position):
+        while not registry.reached(session, self.name, position):
             if time.monotonic() + pause_s > give_up_at:
                 return False
             time.sleep(pause_s)

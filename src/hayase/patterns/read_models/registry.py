@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hayase.core.errors import ConfigError, StateError
 from hayase.patterns.read_models.targets import Session, Target
+from hayase.patterns.replies import EventPosition
 
 _VERSIONS = """CREATE TABLE IF NOT EXISTS hayase_read_models (
     name text NOT NULL, version integer NOT NULL, served integer NOT NULL, PRIMARY KEY (name, version)
@@ -175,20 +176,40 @@ def check_topic(session: Session, name: str, version: int, topic: str, topic_id:
         )
 
 
-def reached(session: Session, name: str, topic: str, partition: int, offset: int) -> bool:
-    """Whether the served version is at a position."""
+def reached(session: Session, name: str, position: EventPosition) -> bool:
+    """Whether the served version is at a position.
+
+    Raises:
+        StateError: `POSITION_OF_ANOTHER_TOPIC`: it has records of a topic of that name with another id, and none of
+            that of the position. Offsets of two topics say nothing of each other, and neither will it be filled from
+            the other one: to wait would be in vain.
+    """
     if not session.columns("hayase_read_models") or not session.columns("hayase_offsets"):
         return False
     served = session.execute("SELECT version FROM hayase_read_models WHERE name = ? AND served = 1", (name,))
     if not served:
         return False
+    table = table_of(name, served[0][0])
     rows = session.execute(
-        "SELECT next_offset FROM hayase_offsets WHERE connector = ? AND topic = ? AND kafka_partition = ? "
-        "ORDER BY generation DESC LIMIT 1",
-        (table_of(name, served[0][0]), topic, partition),
+        "SELECT topic_id, kafka_partition, next_offset FROM hayase_offsets WHERE connector = ? AND topic = ? "
+        "ORDER BY generation DESC",
+        (table, position.topic),
     )
-    at = rows[0][0] if rows and rows[0][0] is not None else 0
-    return bool(at >= offset)
+    wanted = position.topic_id
+    there = [(partition, at or 0) for id_, partition, at in rows if wanted in ("", id_)]
+    others = sorted({id_ for id_, _, at in rows if at and id_ != wanted})
+    if wanted and others and not there:
+        raise StateError(
+            "POSITION_OF_ANOTHER_TOPIC",
+            f"the position is one in the topic {position.topic!r} with the id {wanted}, and the table {table!r} has "
+            f"the records of one of that name with the id {', '.join(others)}: the topic was deleted and made again in "
+            "between, or one of both is that of another log. If the position is the older one, its events are gone; "
+            f"else fill a new table from the beginning: version={served[0][0] + 1}, then `hayase read-models switch`",
+            read_model=name,
+            topic=position.topic,
+        )
+    at = next((at for partition, at in there if partition == position.partition), 0)
+    return bool(at >= position.offset)
 
 
 def switch(session: Session, target: Target, name: str, version: int, timeout_s: float) -> int | None:
