@@ -92,17 +92,18 @@ EXAMPLES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "command-source": (
         (
-            "Commands for an [aggregate](../patterns.md#commands-by-http) by HTTP: the reply is the answer. "
-            "`POST /17/Place` with the fields of the command as JSON, or a CloudEvent with `ce-subject`, `ce-type` and "
+            "Commands for an [aggregate](../patterns.md#commands-by-http) by HTTP: the reply is the answer. `POST "
+            "/17/Place` with the fields of the command as JSON, or a CloudEvent with `ce-subject`, `ce-type` and "
             "`ce-id`. The id of the command is `ce-id` or `Idempotency-Key`: a repeat counts once and gets the same "
             "reply. 200: accepted; 422: rejected, or the id is that of a command of another type or with other fields; "
-            "409: conflict; 400: invalid; 500: failed, and a repeat is tried again; 429: too many wait; 504: no reply "
-            "within `answer.timeout.ms`, so the outcome is unknown: repeat it with its id. `ce-expectedversion`, "
-            "`ce-correlationid`, `ce-causationid` and `ce-source` are those of the command. The worker takes the same "
-            "requests behind `/webhooks/NAME` of its REST interface, as `POST /webhooks/NAME/17/Place`, and forwards "
-            "them: where the port is left out, that is the address, and no password is asked for if `hmac.secret` is "
-            "set. What is signed: see `hmac.header`; a signed request without an id is answered 400, since it would "
-            "count each time. Until the application has made the topics the task waits, and its status says so."
+            "409: conflict; 400: invalid; 403: none of `allowed.types`; 500: failed, and a repeat is tried again; 429: "
+            "too many wait; 504: no reply within `answer.timeout.ms`, so the outcome is unknown: repeat it with its "
+            "id. `ce-expectedversion`, `ce-correlationid`, `ce-causationid` and `ce-source` are those of the command. "
+            "The worker takes the same requests behind `/webhooks/NAME` of its REST interface, as `POST "
+            "/webhooks/NAME/17/Place`, and forwards them: where the port is left out, that is the address, and no "
+            "password is asked for if `hmac.secret` is set. What is signed: see `hmac.header`; a signed request "
+            "without an id is answered 400, since it would count each time. Until the application has made the topics "
+            "the task waits, and its status says so."
         ),
         {
             "connector.class": "CommandSource",

@@ -62,6 +62,10 @@ def _definition() -> ConfigDef:
         importance=Importance.HIGH,
         documentation="Name of the aggregate that gets the commands: they go to <aggregate>-commands, and the replies "
         "in <aggregate>-replies are the answers.",
+    ).define(
+        "allowed.types", ConfigType.LIST, [], None, Importance.MEDIUM,
+        "Types of commands that are taken; others are answered 403, and go nowhere. Empty: all that the aggregate has, "
+        "which answers others itself (400).",
     )  # fmt: skip
     signed = (
         "lines of the timestamp, the method, the path behind that of the connector, each header Idempotency-Key and "
@@ -143,6 +147,7 @@ class CommandSourceTask(RequestTask):
         """
         config = TypedConfig(_definition(), props)
         self._config = config
+        self._allowed = config.list("allowed.types")
         name = config.string("aggregate")
         self._commands, self._replies, self._events = f"{name}-commands", f"{name}-replies", f"{name}-events"
         for topic in (self._commands, self._replies, self._events):
@@ -164,6 +169,12 @@ class CommandSourceTask(RequestTask):
     async def _receive(self, request: Request, body: bytes) -> Response:
         try:
             attributes, text = _attributes(request), body.decode()
+            if self._allowed and attributes[cloud_events.TYPE] not in self._allowed:
+                return self.listener.refused(
+                    403,
+                    f"commands of type {attributes[cloud_events.TYPE]!r:.200} are not taken here; allowed are "
+                    f"{', '.join(self._allowed)}",
+                )
             attributes[cloud_events.REQUEST_DIGEST] = _digest(attributes[cloud_events.TYPE], json.loads(text))
             check_aggregate_id(attributes[cloud_events.SUBJECT])
             check_command_id(attributes[cloud_events.ID])

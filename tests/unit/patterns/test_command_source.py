@@ -91,6 +91,20 @@ def test_the_reply_of_the_aggregate_is_the_answer(shop: OrdersByHttp) -> None:
 
 
 @pytest.mark.long
+def test_types_that_are_not_allowed_are_refused_and_the_allowed_ones_named(tmp_path: Path) -> None:
+    with OrdersByHttp(tmp_path, allowed_types="Place, Cancel") as shop:
+        shop.orders.start()
+        assert shop.post("/17/Place", {"item": "book"})[0] == 200
+        for path, headers in (("/17/Pay", {}), ("/17/place", {}), ("", {"ce_subject": "17", "ce_type": "Pay"})):
+            status, answer = shop.post(path, {"cents": 5}, **headers)
+            assert (status, answer["status"]) == (403, "refused")
+            assert "are not taken here; allowed are Place, Cancel" in answer["message"]
+        shop.orders.stop()
+    assert [dict(record.headers)["ce_type"] for record in shop.driver.records("order-commands")] == [b"Place"]
+    shop.orders.app.close()
+
+
+@pytest.mark.long
 def test_a_repeated_command_counts_once_and_gets_the_same_reply(shop: OrdersByHttp) -> None:
     shop.post("/17/Place", {"item": "book"})
     first = shop.post("/17/Pay", {"cents": 4}, idempotency_key="pay-1")
