@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_msgpack
-from hayase.core.errors import LogError, SerializationError
+from hayase.core.errors import LogError
 from hayase.core.records import Headers, Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -28,7 +28,7 @@ from hayase.patterns.command_reading import (
 )
 from hayase.patterns.dead_letters import fitting
 from hayase.patterns.decider import Rejected
-from hayase.patterns.outgoing import Answered, Outgoing
+from hayase.patterns.outgoing import Answered, Outgoing, check_size
 from hayase.patterns.reactions import AggregateCommand, Deadline, Reaction
 from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.recorded_events import event_headers
@@ -37,6 +37,7 @@ from hayase.patterns.state_rows import AggregateState, time_key
 from hayase.patterns.subject_keys import SubjectErasedError
 from hayase.patterns.supplier import TopicCreatingSupplier
 from hayase.patterns.undone_commands import UndoneCommands
+from hayase.patterns.user_code import RAISED, failure_of
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.handlers import HandlerAnswer
 from hayase.processor.metrics import Sensor
@@ -190,8 +191,8 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             outcome = _Outcome(before) if undone_before else self._decide(envelope, command, before, now_ms)
         except (LogError, SubjectErasedError):  # the keys of personal fields cannot be read now: it is tried again
             raise
-        except Exception as error:  # decide, evolve and reactions are the user's
-            self._failed(record, envelope, command, before, error)
+        except RAISED as error:  # decide, evolve and reactions are the user's
+            self._failed(record, envelope, command, before, failure_of(error))
             return
         self._write(envelope, outcome, now_ms)
 
@@ -206,7 +207,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         for event in decided or ():
             name = aggregate.event_types.name_of(event)
             data = aggregate.event_types.seal(name, event, before.id)
-            self._check_size(f"the event {name}", data)
+            check_size(f"the event {name}", data, aggregate.limits.max_bytes)
             state = outcome.state
             outcome.state = AggregateState(state.id, state.version + 1, aggregate.evolved(state.state, event))
             headers = event_headers(
@@ -239,7 +240,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_id = f"{self._aggregate.name}/{event_id}/{number}"
                 number += 1
                 command, due_ms = _due(reaction, now_ms)
-                self._check_size(f"the command {command.type} of a reaction", command.data)
+                check_size(f"the command {command.type} of a reaction", command.data, self._aggregate.limits.max_bytes)
                 headers = self._headers_of(command, command_id, event_id, envelope, due_ms)
                 record = Record(
                     command.aggregate_id.encode(), Outgoing(command.data, topic=command.topic), due_ms, headers
@@ -248,12 +249,6 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                     outcome.deadlines.append((due_ms, command_id, record))
                 else:
                     outcome.commands.append(record)
-
-    def _check_size(self, what: str, data: bytes) -> None:
-        """Refuse what its topic would: it would stop the partition."""
-        allowed = self._aggregate.limits.max_bytes
-        if len(data) > allowed:
-            raise SerializationError("TOO_LARGE", f"{what} has {len(data)} bytes; allowed are {allowed} (max_bytes)")
 
     def _headers_of(
         self, command: AggregateCommand, command_id: str, event_id: str, envelope: Envelope, due_ms: int

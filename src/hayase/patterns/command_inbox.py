@@ -13,6 +13,7 @@ from hayase.patterns import cloud_events, outbox
 from hayase.patterns.command_reading import Envelope, InvalidCommandError, read_command
 from hayase.patterns.decider import C, Rejected
 from hayase.patterns.outbox import Connection, check_transaction, execute
+from hayase.patterns.outgoing import MAX_BYTES
 from hayase.patterns.reactions import CommandTarget, check_aggregate_id
 from hayase.patterns.read_models.targets import check_name
 from hayase.patterns.reasons import shortened
@@ -20,7 +21,6 @@ from hayase.patterns.replies import Reply, decode_reply, encode_reply
 from hayase.patterns.undone_commands import UNDONE, refusal_of_undone
 
 _TABLE = "command_inbox"
-_BODY_MAX_BYTES = 900_000
 _AGGREGATE_ID_MAX, _COMMAND_ID_MAX_BYTES = 255, 1_000
 """What a column of the outbox holds, and what fits into the table's primary key, whose rows are 2.7 KB at most."""
 
@@ -105,7 +105,7 @@ class CommandInbox(Generic[C]):
             return made, ()
         types, topic = self._target.command_types, self._target.replies_topic
         try:
-            command = read_command(envelope, body, types, topic, _BODY_MAX_BYTES)
+            command = read_command(envelope, body, types, topic, MAX_BYTES)
         except InvalidCommandError as error:
             return msgspec.structs.replace(made, status="invalid", reason=error.reason, code=error.code), ()
         decided = decide(command)

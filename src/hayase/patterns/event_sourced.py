@@ -16,7 +16,7 @@ from hayase.dsl import Consumed, KStream, Produced, StreamsBuilder
 from hayase.patterns.aggregate_processor import AggregateSupplier, FailedCommand, FailureHandler
 from hayase.patterns.decider import C, Decider, S
 from hayase.patterns.event_index import EventDecoder, IndexSupplier
-from hayase.patterns.outgoing import OutgoingSerde, reply_partition
+from hayase.patterns.outgoing import MAX_BYTES, OutgoingSerde, reply_partition
 from hayase.patterns.reactions import CommandTarget, Reacting, Reactions
 from hayase.patterns.recorded_events import RecordedEvent, Upcaster, upcast
 from hayase.patterns.relations import check_relations
@@ -108,7 +108,7 @@ class EventSourced(CommandTarget[C], Generic[C, E_contra, S]):
         upcasters: Mapping[tuple[str, int], Upcaster] | None = None,
         state_version: int = 1,
         deduplication_window: timedelta = timedelta(hours=1),
-        max_bytes: int = 900_000,
+        max_bytes: int = MAX_BYTES,
         failure_handler: FailureHandler = go_on,
         keys: SubjectKeys | None = None,
         unknown_events: Literal["fail", "skip"] = "fail",

@@ -7,9 +7,13 @@ from typing import Protocol
 
 import msgspec
 
+from hayase.core.errors import SerializationError
 from hayase.core.records import Headers
 from hayase.patterns.command_reading import Envelope
 from hayase.serde import Serde
+
+MAX_BYTES = 900_000
+"""The size of a command or an event at most, unless an aggregate says otherwise: with its headers, topics take it."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +40,22 @@ class OutgoingSerde(Serde[Outgoing]):
     def from_bytes(self, data: bytes) -> Outgoing:
         """See Serde."""
         return Outgoing(data)
+
+
+def check_size(what: str, data: bytes, max_bytes: int | None = None) -> None:
+    """Refuse a command or an event that its topic would refuse: it would stop the partition.
+
+    Args:
+        what: with its type: `the event Placed`.
+        data: its bytes.
+        max_bytes: how large it may be, where an aggregate says it; default: `MAX_BYTES`.
+
+    Raises:
+        SerializationError: `TOO_LARGE`.
+    """
+    if len(data) > (MAX_BYTES if max_bytes is None else max_bytes):
+        allowed = MAX_BYTES if max_bytes is None else f"{max_bytes} (max_bytes)"
+        raise SerializationError("TOO_LARGE", f"{what} has {len(data)} bytes; allowed are {allowed}")
 
 
 def reply_partition(topic: str, key: bytes, value: Outgoing, partitions: int) -> int | None:

@@ -14,6 +14,7 @@ from hayase.patterns import cloud_events
 from hayase.patterns.reasons import reason_of
 from hayase.patterns.state_rows import EVENT_VERSION_MAX, AggregateState
 from hayase.patterns.type_names import TypeNames
+from hayase.patterns.user_code import RAISED, failure_of
 
 if TYPE_CHECKING:
     from hayase.patterns.subject_keys import SubjectKeys
@@ -179,9 +180,10 @@ def evolved(aggregate: Recorded, before: AggregateState[Any], recorded: Recorded
         return AggregateState(before.id, recorded.version, before.state)
     try:
         state = aggregate.evolved(before.state, recorded.event)
-    except Exception as error:  # evolve is the user's
+    except RAISED as error:  # evolve is the user's
+        reason = reason_of(failure_of(error))
         raise _stopped(
-            "EVENT_NOT_EVOLVED", f"evolve cannot take {recorded.type}: {reason_of(error)}", recorded, aggregate
+            "EVENT_NOT_EVOLVED", f"evolve cannot take {recorded.type}: {reason}", recorded, aggregate
         ) from error
     return AggregateState(before.id, recorded.version, state)
 

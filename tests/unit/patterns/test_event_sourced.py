@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import timedelta
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ from tests.unit.patterns.shop import (
 
 from hayase import HandlerAnswer, Serdes
 from hayase.core.records import Headers
-from hayase.patterns import AggregateCommand, AggregateState, Deadline, Decider, EventSourced, deadline
+from hayase.patterns import AggregateCommand, AggregateState, Deadline, Decider, EventSourced, Rejected, deadline
 from hayase.patterns.aggregate_processor import AggregateProcessor
 from hayase.patterns.cloud_events import to_headers
 
@@ -134,6 +135,52 @@ def test_what_raises_fails_with_its_command_and_the_next_goes_on() -> None:
         assert paid.status == "accepted" and driven.recorded() == [Placed("book"), Paid(2), Paid(2)]
 
 
+ENDS = [SystemExit(3), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("error", ENDS, ids=["sys.exit", "KeyboardInterrupt"])
+@pytest.mark.parametrize("where", ["decide", "evolve", "reaction"])
+def test_code_that_wants_to_end_the_process_fails_with_its_command(error: BaseException, where: str) -> None:
+    def end(function: str, item: str) -> None:
+        if function == where and item == "bomb":
+            raise error
+
+    def ending_decide(command: Command, order: Order | None) -> list[Event] | Rejected:
+        end("decide", getattr(command, "item", ""))
+        return decide(command, order)
+
+    def ending_evolve(order: Order | None, event: Event) -> Order | None:
+        end("evolve", getattr(event, "item", ""))
+        return evolve(order, event)
+
+    order = EventSourced("order", Decider[Command, Event, Order | None](None, ending_decide, ending_evolve))
+
+    @order.on(Placed)
+    def react(event: Placed, own: AggregateState[Order | None]) -> None:
+        end("reaction", event.item)
+
+    with shop(order) as driven:
+        driven.send("17", Place("bomb"), "a")
+        driven.send("17", Place("book"), "b")
+        failed, placed = driven.replies()
+        assert (failed.status, failed.reason) == ("failed", f"the code wanted to end the process: {error!r}")
+        assert placed.status == "accepted" and driven.recorded() == [Placed("book")]
+
+
+def test_a_signal_that_comes_while_a_command_is_decided_ends_the_process() -> None:
+    def interrupted(command: Command, order: Order | None) -> list[Event]:
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        decider = Decider[Command, Event, Order | None](None, interrupted, evolve)
+        with pytest.raises(KeyboardInterrupt), shop(EventSourced("order", decider)) as driven:
+            driven.send("17", Place("book"), "a")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(("answer", "letters"), [(HandlerAnswer.CONTINUE, 0), (HandlerAnswer.DEAD_LETTER, 1)])
 def test_the_failure_handler_decides_about_what_raises(answer: HandlerAnswer, letters: int) -> None:
     with shop(order_aggregate(failure_handler=lambda failed, error: answer)) as driven:
@@ -203,6 +250,16 @@ def test_an_event_that_is_too_large_fails_before_anything_is_sent() -> None:
         assert [reply.status for reply in driven.replies()] == ["accepted"]
         driven.send("18", Place("é" * 14), "b")
         assert len(driven.recorded()) == 2
+
+
+def test_the_size_of_an_event_is_said_with_what_is_allowed() -> None:
+    def longer(command: Command, order: Order | None) -> list[Event]:
+        return [Placed("x" * 100)]
+
+    decider = Decider[Command, Event, Order | None](None, longer, evolve)
+    with shop(EventSourced("order", decider, max_bytes=40)) as driven:
+        driven.send("17", Place("x"), "a")
+        assert driven.replies()[0].reason == "the event Placed has 111 bytes; allowed are 40 (max_bytes)"
 
 
 def test_a_deadline_fires_once_when_its_time_has_come() -> None:

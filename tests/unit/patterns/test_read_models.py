@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ def project(recorded: RecordedEvent[Any]) -> object:
     match recorded.event:
         case Placed("poison"):
             raise RuntimeError("poison")
+        case Placed("exit"):
+            sys.exit(3)
         case Placed(item):
             return OrderRow(recorded.aggregate_id, item)
         case Paid(cents):
@@ -317,6 +320,13 @@ def test_a_projection_that_raises_stops_the_model_with_the_event_named(events: E
         eventually(lambda: runner.status.state is ReadModelState.FAILED)
         assert "PROJECTION_FAILED" in runner.status.reason
         assert "cannot take Placed: RuntimeError: poison" in runner.status.reason
+
+
+def test_a_projection_that_wants_to_end_the_process_fails_the_model(events: Events, tmp_path: Path) -> None:
+    events.record("a", Placed("exit"))
+    with running(model_in(tmp_path), events) as runner:
+        eventually(lambda: runner.status.state is ReadModelState.FAILED)
+        assert "cannot take Placed: the code wanted to end the process: SystemExit(3)" in runner.status.reason
 
 
 def test_the_later_of_two_runners_goes_on_and_the_earlier_one_fails(events: Events, tmp_path: Path) -> None:

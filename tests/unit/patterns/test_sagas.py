@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.unit.patterns.sagas import (
 
 from hayase import Serdes, StreamsBuilder
 from hayase.core.errors import HayaseError, TopologyError
-from hayase.patterns import CancelSaga, RetrySaga, Saga, SagaState, Step
+from hayase.patterns import AggregateCommand, CancelSaga, RetrySaga, Saga, SagaState, Step
 from hayase.patterns.command_reading import command_headers
 from hayase.patterns.replies import Reply, encode_reply
 from hayase.patterns.saga.definition import definition_of
@@ -323,6 +324,16 @@ def test_the_commands_of_a_step_are_for_one_aggregate_of_its_addressee() -> None
     elsewhere = Step(name="pay", to=PAYMENTS, action=lambda saga: STOCK.command("book", Reserve("17")), pivot=True)
     with pytest.raises(TopologyError, match="made a command for 'stock-commands'; its aggregate is 'payments'"):
         elsewhere.command(state, undo=False)
+
+
+def test_an_action_that_wants_to_end_the_process_is_not_sent_and_the_saga_says_why() -> None:
+    def ending(saga: SagaState[Checkout]) -> AggregateCommand:
+        sys.exit(3)
+
+    saga = Saga("checkout", Checkout, [replace(RESERVE, action=ending), PAY, SHIP])
+    with driven(saga) as shop:
+        shop.send("17", Checkout("book"), "a")
+        assert shop.row().steps["reserve"].reason == "the code wanted to end the process: SystemExit(3)"
 
 
 def changed_steps(saga: Saga[Checkout]) -> None:

@@ -16,6 +16,7 @@ from hayase.patterns.read_models.sources import EventSource, Source, TableSource
 from hayase.patterns.read_models.targets import Session, Target, check_name
 from hayase.patterns.reasons import reason_of
 from hayase.patterns.replies import EventPosition
+from hayase.patterns.user_code import RAISED, failure_of
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
 
@@ -91,10 +92,11 @@ class ReadModel:
             return []
         try:
             return self.projected(given)
-        except Exception as error:  # the projection is the user's
+        except RAISED as error:  # the projection is the user's
+            what, reason = getattr(given, "type", "a change"), reason_of(failure_of(error))
             raise ProcessingError(
                 "PROJECTION_FAILED",
-                f"the read model {self.name!r} cannot take {getattr(given, 'type', 'a change')}: {reason_of(error)}",
+                f"the read model {self.name!r} cannot take {what}: {reason}",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,

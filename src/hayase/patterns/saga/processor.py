@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import LogError, SerializationError, TopologyError
+from hayase.core.errors import LogError, TopologyError
 from hayase.core.records import Record
 from hayase.dsl.options.stores import Stores
 from hayase.patterns import cloud_events
@@ -24,7 +24,7 @@ from hayase.patterns.command_reading import (
     read_envelope,
     reply_headers,
 )
-from hayase.patterns.outgoing import Outgoing
+from hayase.patterns.outgoing import MAX_BYTES, Outgoing, check_size
 from hayase.patterns.reactions import AggregateCommand
 from hayase.patterns.reasons import reason_of, shortened
 from hayase.patterns.replies import Reply, Status, encode_reply
@@ -35,6 +35,7 @@ from hayase.patterns.saga.rows import OPEN, Answer, CommandId, SagaRow, SagaRowS
 from hayase.patterns.state_rows import time_and_rest, time_key
 from hayase.patterns.subject_keys import SubjectErasedError
 from hayase.patterns.supplier import TopicCreatingSupplier
+from hayase.patterns.user_code import RAISED, failure_of
 from hayase.processor.api import ContextualProcessor, ProcessorContext, PunctuationType
 from hayase.processor.metrics import Sensor
 from hayase.serde import Serdes
@@ -47,7 +48,6 @@ _LOG = logging.getLogger("hayase.patterns")
 
 _TIMER_INTERVAL = timedelta(milliseconds=500)
 _DUE_AT_ONCE = 10_000
-_MAX_BYTES = 900_000
 _REPORTED = {"Started": "started", "Completed": "completed", "Cancelled": "cancelled", "Undoing": "undoing"}
 _COUNTED = (
     *_REPORTED.values(),
@@ -128,7 +128,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
     def _ordered(self, envelope: Envelope, value: bytes | None) -> None:
         saga, row = self._saga, self._rows.get(envelope.aggregate_id)
         try:
-            command = read_command(envelope, value, saga.command_types, saga.replies_topic, _MAX_BYTES)
+            command = read_command(envelope, value, saga.command_types, saga.replies_topic, MAX_BYTES)
         except InvalidCommandError as error:
             self._counted["invalid"].record()
             self._reply(envelope, "invalid", error.reason, error.code)
@@ -222,14 +222,11 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         step = self._saga.definitions[row.version].steps[command.step]
         try:
             made = self._made(row, step, undo=command.undo)
-            if len(made.data) > _MAX_BYTES:
-                raise SerializationError(
-                    "TOO_LARGE", f"the command {made.type} has {len(made.data)} bytes; allowed are {_MAX_BYTES}"
-                )
+            check_size(f"the command {made.type}", made.data)
         except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
             raise
-        except Exception as error:  # actions and undos are the user's
-            reason = reason_of(error)
+        except RAISED as error:  # actions and undos are the user's
+            reason = reason_of(failure_of(error))
             _LOG.warning("saga %s %s: %s cannot be made: %s", self._saga.name, row.id, command.text(), reason)
             self._counted["cannot-send"].record()
             machine.could_not_send(command, reason)
