@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 import pytest
-from tests.unit.patterns.shop import DECIDER, Expire, Expired, Order, Paid, Pay, Place, Placed, order_aggregate
+from tests.unit.patterns.shop import DECIDER, Expire, Expired, Order, Paid, Pay, Place, Placed, evolve, order_aggregate
 
 from hayase import TopologyError
 from hayase.core.errors import SerializationError
@@ -29,6 +30,35 @@ def test_a_test_case_fails_where_the_decision_is_another_one() -> None:
         DeciderTestCase(DECIDER).when(Place("book")).then(Placed("pen"))
     with pytest.raises(AssertionError, match="the state is"):
         DeciderTestCase(DECIDER).when(Place("book")).then_state(Order("pen"))
+
+
+def test_a_test_case_names_values_that_are_no_commands_or_events_of_the_decider() -> None:
+    case: Any = DeciderTestCase(DECIDER)
+    commands, events = "its commands are Place, Pay, Expire", "its events are Placed, Paid, Expired"
+    with pytest.raises(TypeError, match=f"given got 'book', which is of the type str and no event of .*; {events}"):
+        case.given(Placed("book"), "book")
+    with pytest.raises(TypeError, match=r"when got Placed\(item='book'\), which is of the type Placed and no command"):
+        case.when(Placed("book"))
+    with pytest.raises(TypeError, match=commands):
+        case.when("Place")
+    with pytest.raises(TypeError, match=r"then got Place\(item='book'\), which is of the type Place and no event"):
+        DeciderTestCase[Any, Any, Any](DECIDER).when(Place("book")).then(Place("book"))
+    foreign = dataclass(type("Placed", (), {"__annotations__": {"item": str}, "__module__": "other"}))
+    with pytest.raises(TypeError, match=r"of the type other\.Placed and no event .*shop\.Placed"):
+        DeciderTestCase[Any, Any, Any](DECIDER).given(foreign("book"))
+
+
+def test_a_test_case_names_what_decide_gives_beside_its_events() -> None:
+    broken: Any = Decider[Any, Any, Any](None, lambda command, order: [Place("book")], evolve)
+    with pytest.raises(TypeError, match=r"decide gave Place\(item='book'\), which is of the type Place and no event"):
+        DeciderTestCase(broken).when(Place("book"))
+
+
+def test_a_test_case_takes_all_where_types_are_not_annotated_unless_it_is_given_them() -> None:
+    counting: Any = Decider[Any, Any, Any](0, lambda command, state: [command], lambda state, event: state + event)
+    DeciderTestCase(counting).given(1).when(2).then(2).then_state(3)
+    with pytest.raises(TypeError, match=r"when got '2', .* no command .*; its commands are int"):
+        DeciderTestCase(counting, commands=[int]).when("2")
 
 
 def test_types_are_read_from_the_annotations_of_the_functions() -> None:
