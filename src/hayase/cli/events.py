@@ -10,8 +10,8 @@ import typer
 
 from hayase.app.app import StreamsApp
 from hayase.cli.load import load, module_of
-from hayase.cli.options import Config, ConfigFile, read_settings
-from hayase.cli.run import Target, settings_of
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir
+from hayase.cli.run import Target, program_settings
 from hayase.cli.state_output import Output, lines_of, parse_time
 from hayase.core.errors import ProcessingError
 from hayase.core.time import to_iso
@@ -43,13 +43,18 @@ Format = Annotated[Output, typer.Option("--format", help="A table, or one JSON o
 def _group() -> None:
     """Aggregates of an application, while it runs or not: list, show, replay, verify; and rebuild their states.
 
-    Use the settings the application runs with (application.id, log.dir or bootstrap.servers, state.dir).
+    Use the settings the application runs with (application.id, state.dir, where the topics are).
     """
 
 
 @events.command("list", short_help="Every aggregate: its topic, its commands and events.")
 def list_aggregates(
-    target: Target, output: Format = Output.TABLE, config: Config = None, config_file: ConfigFile = None
+    target: Target,
+    output: Format = Output.TABLE,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Print every aggregate of a topology, the types of its commands and events, and how far its topic is.
 
@@ -58,7 +63,7 @@ def list_aggregates(
         hayase events list shop.py:topology
     """
     loaded = load(target)
-    settings = settings_of(loaded, read_settings(config, config_file))
+    settings = program_settings(loaded, config, config_file, log_dir, bootstrap_servers)
     rows = []
     for name, aggregate in sorted(aggregates_of(loaded.topology).items()):
         with EventLog.opened(aggregate, settings) as log:
@@ -89,6 +94,8 @@ def show(
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Print the events of an aggregate, each with the state after it, its cause, its sender and the application.
 
@@ -104,7 +111,10 @@ def show(
     """
     loaded = load(target)
     chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
-    app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    app = StreamsApp(
+        loaded.topology,
+        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
+    )
     history = EventHistory(chosen, app)
     recorded = _up_to(history, aggregate_id, until)
     if not recorded:
@@ -141,6 +151,8 @@ def verify(
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Fold all events and compare every state with the store, at the version that it has there.
 
@@ -151,7 +163,10 @@ def verify(
         hayase events verify shop.py:topology order
     """
     loaded = load(target)
-    app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    app = StreamsApp(
+        loaded.topology,
+        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
+    )
     aggregates = aggregates_of(loaded.topology)
     chosen = [aggregate_named(aggregates, aggregate)] if aggregate is not None else list(aggregates.values())
     rows, different = [], 0
@@ -180,6 +195,8 @@ def rebuild(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only fold and count; write nothing.")] = False,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Rebuild the states of an aggregate whose `state_version` was raised, as one epoch: all or none.
 
@@ -190,7 +207,7 @@ def rebuild(
         hayase events rebuild shop.py:topology order
     """
     loaded = load(target)
-    settings = settings_of(loaded, read_settings(config, config_file))
+    settings = program_settings(loaded, config, config_file, log_dir, bootstrap_servers)
     chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
     migration = rebuild_states(chosen, loaded.topology, settings, dry_run=dry_run)
     if not migration.stores:
@@ -224,6 +241,8 @@ def replay(
     ] = None,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Run the states of aggregates and the read models of a program over the events up to a time or an epoch.
 
@@ -237,7 +256,7 @@ def replay(
         hayase events replay shop.py:topology --until epoch:40 --into forty
     """
     loaded = load(target)
-    settings = settings_of(loaded, read_settings(config, config_file))
+    settings = program_settings(loaded, config, config_file, log_dir, bootstrap_servers)
     module = module_of(loaded)
     models, epoch = read_models_of(vars(module)).values(), _epoch_of(until)
     until_ms = None if until is None or epoch is not None else parse_time("--until", until)
@@ -255,6 +274,8 @@ def erase(
     only_status: Annotated[bool, typer.Option("--status", help="Erase nothing; say how far an erasure is.")] = False,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Delete the keys of a subject: its personal fields read as erased from now on, everywhere.
 
@@ -267,7 +288,10 @@ def erase(
         hayase events erase shop.py:topology customer-17 --status
     """
     loaded = load(target)
-    app = PatternsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    app = PatternsApp(
+        loaded.topology,
+        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
+    )
     result = app.erasure_status(subject) if only_status else app.erase(subject)
     if result.erased_ms is None:
         typer.echo(f"{subject} is not erased")

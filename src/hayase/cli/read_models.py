@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from hayase.cli.load import Loaded, load, module_of
-from hayase.cli.options import Config, ConfigFile, read_settings
-from hayase.cli.run import Target, settings_of
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir
+from hayase.cli.run import Target, program_settings
 from hayase.cli.state_output import Output, lines_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError
@@ -36,7 +36,7 @@ Format = Annotated[Output, typer.Option("--format", help="A table, or one JSON o
 def _group() -> None:
     """Look after the read models that a program has: `ReadModel`s among the names of its module, or in a list there.
 
-    Use the settings the application runs with (application.id, log.dir or bootstrap.servers).
+    Use the settings the application runs with (application.id, where the topics are).
     """
 
 
@@ -47,6 +47,8 @@ def run(
     until_filled: Annotated[bool, typer.Option("--until-filled", help="End when they have no lag.")] = False,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Fill the read models of a program, all or those that are named, and print how far they are.
 
@@ -58,7 +60,7 @@ def run(
 
         hayase read-models run shop.py:topology orders --until-filled
     """
-    loaded, settings = _loaded(target, config, config_file)
+    loaded, settings = _loaded(target, config, config_file, log_dir, bootstrap_servers)
     models = _models(loaded)
     runners = [ReadModelRunner(_named(models, each), settings) for each in name or sorted(models)]
     stop = SignalEvent()
@@ -113,7 +115,12 @@ def _wait(runners: list[ReadModelRunner], stop: SignalEvent, *, until_filled: bo
 
 @read_models.command(short_help="Versions, which one is shown, and their lag.")
 def status(
-    target: Target, output: Format = Output.TABLE, config: Config = None, config_file: ConfigFile = None
+    target: Target,
+    output: Format = Output.TABLE,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Print the versions of each read model that its database has; a database that is away is said.
 
@@ -121,7 +128,7 @@ def status(
 
         hayase read-models status shop.py:topology
     """
-    loaded, settings = _loaded(target, config, config_file)
+    loaded, settings = _loaded(target, config, config_file, log_dir, bootstrap_servers)
     rows: list[dict[str, object]] = []
     for model in _models(loaded).values():
         common = {"read model": model.name, "where": model.target.place}
@@ -162,6 +169,8 @@ def switch(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for one that is behind.")] = 10.0,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Switch the view of a read model, in one transaction; an earlier version backs out of a switch.
 
@@ -169,7 +178,7 @@ def switch(
 
         hayase read-models switch shop.py:topology orders --version 1
     """
-    loaded, _ = _loaded(target, config, config_file)
+    loaded, _ = _loaded(target, config, config_file, log_dir, bootstrap_servers)
     model = _named(_models(loaded), name)
     wanted = model.version if version is None else version
     before = model.switch(wanted, timeout=timedelta(seconds=timeout))
@@ -183,6 +192,8 @@ def drop(
     version: Annotated[int, typer.Option("--version", help="Which.")],
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Remove the table of a version that the view does not show.
 
@@ -190,7 +201,7 @@ def drop(
 
         hayase read-models drop shop.py:topology orders --version 1
     """
-    loaded, _ = _loaded(target, config, config_file)
+    loaded, _ = _loaded(target, config, config_file, log_dir, bootstrap_servers)
     _named(_models(loaded), name).drop(version)
     typer.echo(f"version {version} of {name} is gone")
 
@@ -202,6 +213,8 @@ def verify(
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Project the topic again, up to where the table is, and compare every row. Ends with code 1 if one differs.
 
@@ -209,7 +222,7 @@ def verify(
 
         hayase read-models verify shop.py:topology orders
     """
-    loaded, settings = _loaded(target, config, config_file)
+    loaded, settings = _loaded(target, config, config_file, log_dir, bootstrap_servers)
     models = _models(loaded)
     chosen = list(models.values()) if name is None else [_named(models, name)]
     rows: list[dict[str, object]] = []
@@ -229,9 +242,11 @@ def verify(
         raise typer.Exit(1)
 
 
-def _loaded(target: str, config: Config, config_file: ConfigFile) -> tuple[Loaded, StreamsConfig]:
+def _loaded(
+    target: str, config: Config, config_file: ConfigFile, log_dir: LogDir, bootstrap_servers: BootstrapServers
+) -> tuple[Loaded, StreamsConfig]:
     loaded = load(target)
-    return loaded, settings_of(loaded, read_settings(config, config_file))
+    return loaded, program_settings(loaded, config, config_file, log_dir, bootstrap_servers)
 
 
 def _models(loaded: Loaded) -> dict[str, ReadModel]:

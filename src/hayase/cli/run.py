@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
@@ -75,7 +76,7 @@ def run(
         hayase run shop.py:topology -b kafka:9092 -c spark.master=spark://host:7077 -c num.stream.threads=8
     """
     loaded = load(target)
-    app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
+    app = _application(loaded, program_settings(loaded, config, config_file, log_dir, bootstrap_servers))
     if delete_removed_stores:
         app.delete_removed_stores()
     if loaded.module is not None:
@@ -105,14 +106,21 @@ def streams_config(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig
     return with_default_id(loaded, settings)
 
 
-def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
+def settings_of(
+    loaded: Loaded, settings: dict[str, object], topics: Mapping[str, object] | None = None
+) -> StreamsConfig:
     """The settings of what was loaded: its own if it is a StreamsApp, else those given.
+
+    Args:
+        loaded: the program.
+        settings: of `--config` and `--config-file`; they win over `topics`.
+        topics: where the topics are, see `log_settings`; a StreamsApp knows it itself.
 
     Raises:
         ConfigError: a StreamsApp and settings.
     """
     if not isinstance(loaded.target, StreamsApp):
-        return streams_config(loaded, settings)
+        return streams_config(loaded, {**(topics or {}), **settings})
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
@@ -122,13 +130,19 @@ def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     return loaded.target.config
 
 
-def _application(loaded: Loaded, settings: dict[str, object], topics: dict[str, object]) -> StreamsApp:
-    if not isinstance(loaded.target, StreamsApp):
-        patterns = aggregates_of(loaded.target) or sagas_of(loaded.target)
-        kind = PatternsApp if patterns else StreamsApp  # the former makes topics of aggregates and sagas
-        return kind(loaded.target, streams_config(loaded, {**topics, **settings}))
-    settings_of(loaded, settings)
-    return loaded.target
+def program_settings(
+    loaded: Loaded, config: Config, config_file: ConfigFile, log_dir: LogDir, bootstrap_servers: BootstrapServers
+) -> StreamsConfig:
+    """The settings of a program by the options that `hayase run` has; raises as `settings_of` and `log_settings`."""
+    return settings_of(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
+
+
+def _application(loaded: Loaded, config: StreamsConfig) -> StreamsApp:
+    if isinstance(loaded.target, StreamsApp):
+        return loaded.target
+    patterns = aggregates_of(loaded.target) or sagas_of(loaded.target)
+    kind = PatternsApp if patterns else StreamsApp  # the former makes topics of aggregates and sagas
+    return kind(loaded.target, config)
 
 
 def _place(config: StreamsConfig) -> str:

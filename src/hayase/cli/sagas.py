@@ -9,8 +9,8 @@ import msgspec
 import typer
 
 from hayase.cli.load import load
-from hayase.cli.options import Config, ConfigFile, read_settings
-from hayase.cli.run import Target, settings_of
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir
+from hayase.cli.run import Target, program_settings
 from hayase.cli.state_output import Output, lines_of
 from hayase.core.time import to_iso
 from hayase.patterns.app import PatternsApp, saga_named
@@ -31,7 +31,7 @@ Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long
 def _group() -> None:
     """Look at the sagas of an application, while it runs or not: list, show; and order: retry, cancel.
 
-    Use the settings the application runs with (application.id, log.dir or bootstrap.servers, state.dir).
+    Use the settings the application runs with (application.id, state.dir, where the topics are).
     """
 
 
@@ -51,6 +51,8 @@ def list_sagas(
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Print the open sagas with the steps that are under way, and how often their commands were sent.
 
@@ -60,7 +62,7 @@ def list_sagas(
 
         hayase saga list shop.py:topology checkout --stuck
     """
-    app = _app(target, config, config_file)
+    app = _app(target, config, config_file, log_dir, bootstrap_servers)
     chosen = [saga_named(app.sagas, saga)] if saga is not None else [app.sagas[name] for name in sorted(app.sagas)]
     rows = []
     for each in chosen:
@@ -79,6 +81,8 @@ def show(
     output: Format = Output.TABLE,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Print the steps of a saga: their state, how often their commands were sent, when they are sent again, and why.
 
@@ -88,7 +92,7 @@ def show(
 
         hayase saga show shop.py:topology checkout 17
     """
-    app = _app(target, config, config_file)
+    app = _app(target, config, config_file, log_dir, bootstrap_servers)
     chosen = saga_named(app.sagas, saga)
     row: SagaRow | None = app.store(chosen.state_store).get(saga_id).value
     if row is None:
@@ -123,6 +127,8 @@ def retry(
     timeout: Timeout = 30.0,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send the commands that a saga waits to send, or whose answers it waits for, now. The application must run.
 
@@ -132,7 +138,7 @@ def retry(
 
         hayase saga retry shop.py:topology checkout 17
     """
-    _order(_app(target, config, config_file), saga, saga_id, RetrySaga(), timeout)
+    _order(_app(target, config, config_file, log_dir, bootstrap_servers), saga, saga_id, RetrySaga(), timeout)
 
 
 @sagas.command(short_help="Take a saga back.")
@@ -144,6 +150,8 @@ def cancel(
     timeout: Timeout = 30.0,
     config: Config = None,
     config_file: ConfigFile = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Take back what a saga has done, if its pivot has not succeeded. The application must run.
 
@@ -153,12 +161,17 @@ def cancel(
 
         hayase saga cancel shop.py:topology checkout 17 --reason "the customer called"
     """
-    _order(_app(target, config, config_file), saga, saga_id, CancelSaga(reason), timeout)
+    _order(_app(target, config, config_file, log_dir, bootstrap_servers), saga, saga_id, CancelSaga(reason), timeout)
 
 
-def _app(target: str, config: Config, config_file: ConfigFile) -> PatternsApp:
+def _app(
+    target: str, config: Config, config_file: ConfigFile, log_dir: LogDir, bootstrap_servers: BootstrapServers
+) -> PatternsApp:
     loaded = load(target)
-    return PatternsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
+    return PatternsApp(
+        loaded.topology,
+        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
+    )
 
 
 def _order(app: PatternsApp, saga: str, saga_id: str, command: object, timeout: float) -> None:

@@ -16,7 +16,7 @@ from tests.unit.patterns import local_orders
 from tests.unit.patterns.local_orders import LocalOrders
 from tests.unit.patterns.shop import DECIDER, Order, Paid, Pay, Place, Placed, order_aggregate, topology_of
 
-from hayase.cli.main import run_cli
+from hayase.cli.main import COMMANDS, run_cli
 from hayase.compiler.plan_shape import shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StateError
@@ -153,6 +153,34 @@ def test_verify_finds_a_state_that_is_not(orders: LocalOrders) -> None:
 def events_command(orders: LocalOrders, command: str, *arguments: str) -> int:
     given = [part for key, value in orders.settings.items() for part in ("-c", f"{key}={value}")]
     return run_cli(["events", command, TARGET, *arguments, *given])
+
+
+def test_commands_find_the_topics_by_the_options_that_run_has(
+    orders: LocalOrders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {str(key): str(value) for key, value in orders.settings.items()}
+    folder = settings.pop("log.dir")
+    given = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    for command in (["show", TARGET, "order", "17"], ["list", TARGET], ["verify", TARGET]):
+        assert run_cli(["events", *command, *given, "--log-dir", folder]) == 0
+        assert "Placed" in capsys.readouterr().out or command[0] == "verify"
+        assert run_cli(["events", *command, *given, "--log-dir", folder, "-b", "localhost:1"]) != 0
+        assert "--log-dir and --bootstrap-servers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", ["events", "saga", "read-models"])
+def test_commands_of_patterns_are_told_the_place_of_the_topics_as_run_is(group: str) -> None:
+    commands = {each.name: each for each in COMMANDS}
+    wanted = {"--log-dir", "--bootstrap-servers", "--config", "--config-file"}
+
+    def options(command: Any) -> dict[str, str]:
+        return {name: option.help for option in command.params for name in option.opts if name in wanted}
+
+    of_run = options(commands["run"].load())
+    assert of_run.keys() == wanted
+    assert {
+        name: options(each) for name, each in commands[group].load().commands.items() if options(each) != of_run
+    } == {}
 
 
 def test_show_prints_the_story_of_an_aggregate(orders: LocalOrders, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def test_a_test_case_names_values_that_are_no_commands_or_events_of_the_decider(
         case.when("Place")
     with pytest.raises(TypeError, match=r"then got Place\(item='book'\), which is of the type Place and no event"):
         DeciderTestCase[Any, Any, Any](DECIDER).when(Place("book")).then(Place("book"))
-    foreign = dataclass(type("Placed", (), {"__annotations__": {"item": str}, "__module__": "other"}))
+    foreign: Any = dataclass(type("Placed", (), {"__annotations__": {"item": str}, "__module__": "other"}))
     with pytest.raises(TypeError, match=r"of the type other\.Placed and no event .*shop\.Placed"):
         DeciderTestCase[Any, Any, Any](DECIDER).given(foreign("book"))
 
