@@ -123,6 +123,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         self._aggregate = aggregate
         self._answered = answered
         self._source = f"/{aggregate.name}"
+        self._source_header = cloud_events.header(cloud_events.SOURCE, self._source)
         self._events_sink = f"{aggregate.name}-events-sink"
         self._replies_sink = f"{aggregate.name}-replies-sink"
         self._commands_sink = f"{aggregate.name}-reactions-sink"
@@ -134,6 +135,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         name = self._aggregate.name
         for keys in self._aggregate.keys_of_commands:
             keys.bind(context.app_configs())
+        self._application_header = cloud_events.header(cloud_events.APPLICATION, context.application_id)
         self._states = context.get_state_store(self._aggregate.state_store)
         self._id_rows = context.get_state_store(f"{name}-command-ids")
         times = context.get_state_store(f"{name}-command-times")
@@ -169,7 +171,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         stored = self._ids.reply(envelope, now_ms)
         if stored is not None:
             self._counted["repeated"].record()
-            self._reply_with(envelope, stored)
+            self._reply_with(envelope, stored, now_ms)
             return
         aggregate = self._aggregate
         row = self._states.get(envelope.aggregate_id)
@@ -179,11 +181,11 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             command = read_command(envelope, record.value, aggregate.command_types, aggregate.replies_topic, limit)
             expected = envelope.expected_version()
         except InvalidCommandError as error:
-            self._reply(envelope, before.version, "invalid", reason=error.reason, code=error.code)
+            self._reply(envelope, before.version, "invalid", now_ms, reason=error.reason, code=error.code)
             return
         if expected is not None and expected != before.version:
             reason = f"the aggregate has version {before.version}, expected was {expected}"
-            conflict = self._reply(envelope, before.version, "conflict", reason=reason)
+            conflict = self._reply(envelope, before.version, "conflict", now_ms, reason=reason)
             self._ids.remember(envelope.aggregate_id, envelope.command_id, conflict, now_ms)
             return
         try:
@@ -202,19 +204,20 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         if isinstance(decided, Rejected):
             undoes_nothing = bool(envelope.undoes) and not self._undone.was_accepted(envelope)
             return _Outcome(before, rejected=None if undoes_nothing else decided.reason)
-        outcome = _Outcome(before)
-        cause = self._cause(envelope)
+        outcome, key = _Outcome(before), before.id.encode()
+        event_types, max_bytes, cause = aggregate.event_types, aggregate.limits.max_bytes, self._cause(envelope)
         for event in decided or ():
-            name = aggregate.event_types.name_of(event)
-            data = aggregate.event_types.seal(name, event, before.id)
-            check_size(f"the event {name}", data, aggregate.limits.max_bytes)
+            name = event_types.name_of(event)
+            data = event_types.seal(name, event, before.id)
+            check_size("event", name, data, max_bytes)
             state = outcome.state
             outcome.state = AggregateState(state.id, state.version + 1, aggregate.evolved(state.state, event))
             headers = event_headers(
                 state.id, outcome.state.version, name, aggregate.data_versions.get(name, 1), now_ms, cause
             )
-            outcome.events.append(Record(state.id.encode(), Outgoing(data), now_ms, headers))
-            self._react(envelope, event, outcome, now_ms)
+            outcome.events.append(Record(key, Outgoing(data), now_ms, headers))
+            if aggregate.reactions:
+                self._react(envelope, event, outcome, now_ms)
         if outcome.events:
             self._states.put(before.id, outcome.state)  # what cannot be kept fails here, before anything is sent
         return outcome
@@ -222,13 +225,13 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
     def _cause(self, envelope: Envelope) -> Headers:
         """Headers of the events that a command makes: what caused them, and who decided."""
         sender = envelope.headers.get("ce_source")
-        return (
-            cloud_events.header(cloud_events.SOURCE, self._source),
+        cause: Headers = (
+            self._source_header,
             ("ce_causationid", envelope.command_id.encode()),
             ("ce_correlationid", envelope.correlation),
-            cloud_events.header(cloud_events.APPLICATION, self.context.application_id),
-            *(() if sender is None else (("ce_commandsource", sender),)),
+            self._application_header,
         )
+        return cause if sender is None else (*cause, ("ce_commandsource", sender))
 
     def _react(self, envelope: Envelope, event: object, outcome: _Outcome, now_ms: int) -> None:
         number = 0
@@ -240,7 +243,7 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 command_id = f"{self._aggregate.name}/{event_id}/{number}"
                 number += 1
                 command, due_ms = _due(reaction, now_ms)
-                check_size(f"the command {command.type} of a reaction", command.data, self._aggregate.limits.max_bytes)
+                check_size("command", f"{command.type} of a reaction", command.data, self._aggregate.limits.max_bytes)
                 headers = self._headers_of(command, command_id, event_id, envelope, due_ms)
                 record = Record(
                     command.aggregate_id.encode(), Outgoing(command.data, topic=command.topic), due_ms, headers
@@ -267,9 +270,9 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
             kept = (record.value.topic, record.key, record.headers, record.value.data)
             self._deadlines.put(time_key(due_ms, command_id), msgspec.msgpack.encode(kept))
         if outcome.rejected is None:
-            reply = self._reply(envelope, outcome.state.version, "accepted", events=outcome.events)
+            reply = self._reply(envelope, outcome.state.version, "accepted", now_ms, events=outcome.events)
         else:
-            reply = self._reply(envelope, outcome.state.version, "rejected", reason=outcome.rejected)
+            reply = self._reply(envelope, outcome.state.version, "rejected", now_ms, reason=outcome.rejected)
         self._ids.remember(envelope.aggregate_id, envelope.command_id, reply, now_ms)
         if envelope.undoes and outcome.rejected is None:
             self._undone.refuse_from_now_on(envelope, outcome.state.version, now_ms)
@@ -296,13 +299,14 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
         )  # fmt: skip
         if answer is HandlerAnswer.DEAD_LETTER:
             self._dead_letter(record, "FAILED", reason)
-        self._reply(envelope, before.version, "failed", reason=reason)
+        self._reply(envelope, before.version, "failed", self.context.current_system_time_ms(), reason=reason)
 
     def _reply(
         self,
         envelope: Envelope,
         version: int,
         status: Status,
+        now_ms: int,
         *,
         events: Sequence[Record[bytes, Outgoing]] = (),
         reason: str = "",
@@ -323,12 +327,13 @@ class AggregateProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, 
                 request_digest=envelope.request_digest,
             )
         )
-        self._reply_with(envelope, data, events)
+        self._reply_with(envelope, data, now_ms, events)
         return data
 
-    def _reply_with(self, envelope: Envelope, data: bytes, events: Sequence[Record[bytes, Outgoing]] = ()) -> None:
+    def _reply_with(
+        self, envelope: Envelope, data: bytes, now_ms: int, events: Sequence[Record[bytes, Outgoing]] = ()
+    ) -> None:
         """Send a reply to the command's sender: to its topic, and, if it gets answers at once, to itself."""
-        now_ms = self.context.current_system_time_ms()
         headers = reply_headers(envelope, self._source, now_ms)
         reply = Outgoing(data, envelope.reply_partition)
         self.context.forward(Record(envelope.command_id.encode(), reply, now_ms, headers), self._replies_sink)

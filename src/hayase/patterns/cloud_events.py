@@ -89,8 +89,7 @@ def attribute_values(headers: Headers) -> dict[str, bytes | None]:
         b'7'
     """
     values = dict(headers)
-    present = [value for value in values.values() if value is not None]
-    if len(present) == len(values) and b"".join(present).isascii():
+    if None not in values.values() and b"".join(values.values()).isascii():  # type: ignore[arg-type] # none is None
         return values
     return {header_of(name): value.encode() for name, value in from_headers(headers).items()}
 
@@ -115,6 +114,12 @@ def header_of(attribute: str) -> str:
 def header(attribute: str, text: str) -> tuple[str, bytes]:
     """The header with an attribute, kept for the next record: for values that few records do not share."""
     return header_of(attribute), text.encode()
+
+
+@lru_cache(maxsize=64)
+def data_version_header(version: int) -> tuple[str, bytes]:
+    """The header with the version of an event's fields; types have few of them."""
+    return header_of(DATA_VERSION), b"%d" % version
 
 
 @lru_cache(maxsize=64)

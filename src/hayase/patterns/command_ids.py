@@ -29,8 +29,11 @@ class CommandIds:
 
     def reply(self, command: Envelope, now_ms: int) -> bytes | None:
         """The reply to an earlier command of that id; `None`: there was none in the window."""
-        kept = self.kept(command.aggregate_id, command.command_id)
-        return kept[1] if kept is not None and now_ms - kept[0] < self._window_ms else None
+        stored = self._ids.get(_id_key(command.aggregate_id, command.command_id))
+        if stored is None:
+            return None
+        time_ms, reply = time_and_reply(stored)
+        return reply if now_ms - time_ms < self._window_ms else None
 
     def kept(self, aggregate_id: str, command_id: str) -> tuple[int, bytes] | None:
         """Time and reply of a command, as long as they are kept, which may be longer than the window."""

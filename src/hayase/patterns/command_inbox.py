@@ -10,7 +10,7 @@ import msgspec
 
 from hayase.core.errors import SerializationError
 from hayase.patterns import cloud_events, outbox
-from hayase.patterns.command_reading import Envelope, InvalidCommandError, read_command
+from hayase.patterns.command_reading import Envelope, InvalidCommandError, envelope_of, read_command
 from hayase.patterns.decider import C, Rejected
 from hayase.patterns.outbox import Connection, check_transaction, execute
 from hayase.patterns.outgoing import MAX_BYTES
@@ -163,7 +163,7 @@ def _envelope(headers: Mapping[str, str]) -> Envelope:
     as_headers: dict[str, bytes | None] = {
         cloud_events.header_of(name): value.encode() for name, value in attributes.items()
     }
-    return Envelope(subject, command_id, attributes[cloud_events.TYPE], as_headers, -1)
+    return envelope_of(subject, command_id, as_headers)
 
 
 def _check_kept(attributes: Mapping[str, str]) -> None:

@@ -15,6 +15,16 @@ from hayase.patterns.type_names import TypeNames
 
 ATTRIBUTE_MAX_BYTES = 20_000
 """Of a header of a command at most: replies and events have several of them, some twice."""
+_SUBJECT, _REPLY_TOPIC, _REPLY_PARTITION, _EXPECTED_VERSION = map(
+    cloud_events.header_of,
+    (
+        cloud_events.SUBJECT,
+        cloud_events.REPLY_TOPIC,
+        cloud_events.REPLY_PARTITION,
+        cloud_events.EXPECTED_VERSION,
+    ),
+)
+"""Headers that each command is asked for."""
 _REPLY_TYPE = cloud_events.header(cloud_events.TYPE, "Reply")
 
 
@@ -43,6 +53,9 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
         type: of the command; empty if it is not said.
         headers: those of the record by name; see `attribute`.
         reply_partition: where its sender waits for the reply; -1: by the id of the command.
+        correlation: what it belongs to, as a header has it: its own id, if it is the first of its kind.
+        undoes: the id of the command that it takes back; empty if it is no undo.
+        request_digest: of the request that the command came by; empty if it came by none.
     """
 
     aggregate_id: str
@@ -50,37 +63,22 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     type: str
     headers: dict[str, bytes | None]
     reply_partition: int
+    correlation: bytes
+    undoes: str
+    request_digest: str
 
     def attribute(self, name: str) -> str | None:
         """A CloudEvents attribute; `None` if it is not there."""
-        value = self.headers.get(cloud_events.header_of(name))
-        return None if value is None else value.decode()
+        return _text(self.headers, cloud_events.header_of(name))
 
     @property
     def correlation_id(self) -> str:
-        """What the command belongs to: its own id, if it is the first of its kind."""
-        return self.attribute(cloud_events.CORRELATION) or self.command_id
-
-    @property
-    def correlation(self) -> bytes:
-        """`correlation_id` as a header has it."""
-        return self.headers.get("ce_correlationid") or self.command_id.encode()
-
-    @property
-    def request_digest(self) -> str:
-        """Of the request that the command came by; empty if it came by none."""
-        value = self.headers.get("ce_requestdigest")
-        return "" if value is None else value.decode()
-
-    @property
-    def undoes(self) -> str:
-        """The id of the command that it takes back; empty if it is no undo."""
-        value = self.headers.get("ce_undoes")
-        return "" if value is None else value.decode()
+        """`correlation` as a text."""
+        return self.correlation.decode()
 
     def expected_version(self) -> int | None:
         """The version that the aggregate must have; raises InvalidCommandError."""
-        return _number(self.headers, cloud_events.EXPECTED_VERSION)
+        return _number(self.headers, _EXPECTED_VERSION)
 
 
 def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
@@ -93,7 +91,7 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
         headers = cloud_events.attribute_values(record.headers)
     except UnicodeDecodeError as error:
         raise UnreadableCommandError("INVALID_HEADERS", f"a header is not UTF-8: {error}") from error
-    if sum([len(value) for value in headers.values() if value]) > ATTRIBUTE_MAX_BYTES:
+    if sum(map(len, filter(None, headers.values()))) > ATTRIBUTE_MAX_BYTES:
         _check_size(headers)
     command_id = (headers.get("ce_id") or b"").decode()
     if not command_id or "\0" in command_id:
@@ -108,11 +106,27 @@ def read_envelope(record: Record[bytes | None, bytes | None]) -> Envelope:
             f"{AGGREGATE_ID_MAX_BYTES} bytes at most",
         ) from error
     try:
-        partition = _number(headers, cloud_events.REPLY_PARTITION)
+        partition = _number(headers, _REPLY_PARTITION)
     except InvalidCommandError:
         partition = None
-    command_type = (headers.get("ce_type") or b"").decode()
-    return Envelope(aggregate_id, command_id, command_type, headers, -1 if partition is None else partition)
+    return envelope_of(aggregate_id, command_id, headers, -1 if partition is None else partition)
+
+
+def envelope_of(
+    aggregate_id: str, command_id: str, headers: dict[str, bytes | None], reply_partition: int = -1
+) -> Envelope:
+    """The envelope of a command with these headers, which are UTF-8."""
+    undoes, digest = headers.get("ce_undoes"), headers.get("ce_requestdigest")
+    return Envelope(
+        aggregate_id,
+        command_id,
+        (headers.get("ce_type") or b"").decode(),
+        headers,
+        reply_partition,
+        headers.get("ce_correlationid") or command_id.encode(),
+        "" if undoes is None else undoes.decode(),
+        "" if digest is None else digest.decode(),
+    )
 
 
 def read_command(envelope: Envelope, value: bytes | None, types: TypeNames, replies_topic: str, max_bytes: int) -> Any:
@@ -121,18 +135,20 @@ def read_command(envelope: Envelope, value: bytes | None, types: TypeNames, repl
     Raises:
         InvalidCommandError: with a code: see `Reply.code`.
     """
-    subject = envelope.attribute(cloud_events.SUBJECT)
+    headers = envelope.headers
+    subject = _text(headers, _SUBJECT)
     if subject is not None and subject != envelope.aggregate_id:
         raise InvalidCommandError(
             "WRONG_AGGREGATE",
             f"its subject is {subject!r:.200}, and it was sent to {envelope.aggregate_id!r:.200} by its key",
         )
-    reply_topic = envelope.attribute(cloud_events.REPLY_TOPIC)
+    reply_topic = _text(headers, _REPLY_TOPIC)
     if reply_topic is not None and reply_topic != replies_topic:
         raise InvalidCommandError(
             "INVALID_ATTRIBUTE", f"replies go to {replies_topic!r}, not to {reply_topic!r:.200} (ce_replytopic)"
         )
-    _number(envelope.headers, cloud_events.REPLY_PARTITION)
+    if envelope.reply_partition < 0:  # else it is known to be a number
+        _number(headers, _REPLY_PARTITION)
     if value is not None and len(value) > max_bytes:
         raise InvalidCommandError("TOO_LARGE", f"it has {len(value)} bytes; allowed are {max_bytes} (max_bytes)")
     if envelope.type not in types:
@@ -230,11 +246,16 @@ def _check_size(headers: dict[str, bytes | None]) -> None:
             )
 
 
-def _number(headers: dict[str, bytes | None], name: str) -> int | None:
-    value = headers.get(cloud_events.header_of(name))
+def _text(headers: dict[str, bytes | None], header: str) -> str | None:
+    value = headers.get(header)
+    return None if value is None else value.decode()
+
+
+def _number(headers: dict[str, bytes | None], header: str) -> int | None:
+    value = headers.get(header)
     if value is None:
         return None
     text = value.decode()
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise InvalidCommandError("INVALID_ATTRIBUTE", f"ce_{name} is {text!r:.200}; it is a whole number from 0 on")
+        raise InvalidCommandError("INVALID_ATTRIBUTE", f"{header} is {text!r:.200}; it is a whole number from 0 on")
     return int(text)

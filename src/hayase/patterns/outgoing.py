@@ -10,6 +10,7 @@ import msgspec
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers
 from hayase.patterns.command_reading import Envelope
+from hayase.patterns.type_names import Kind
 from hayase.serde import Serde
 
 MAX_BYTES = 900_000
@@ -42,11 +43,12 @@ class OutgoingSerde(Serde[Outgoing]):
         return Outgoing(data)
 
 
-def check_size(what: str, data: bytes, max_bytes: int | None = None) -> None:
+def check_size(kind: Kind, name: str, data: bytes, max_bytes: int | None = None) -> None:
     """Refuse a command or an event that its topic would refuse: it would stop the partition.
 
     Args:
-        what: with its type: `the event Placed`.
+        kind: of what it is.
+        name: of its type.
         data: its bytes.
         max_bytes: how large it may be, where an aggregate says it; default: `MAX_BYTES`.
 
@@ -55,7 +57,7 @@ def check_size(what: str, data: bytes, max_bytes: int | None = None) -> None:
     """
     if len(data) > (MAX_BYTES if max_bytes is None else max_bytes):
         allowed = MAX_BYTES if max_bytes is None else f"{max_bytes} (max_bytes)"
-        raise SerializationError("TOO_LARGE", f"{what} has {len(data)} bytes; allowed are {allowed}")
+        raise SerializationError("TOO_LARGE", f"the {kind} {name} has {len(data)} bytes; allowed are {allowed}")
 
 
 def reply_partition(topic: str, key: bytes, value: Outgoing, partitions: int) -> int | None:

@@ -15,6 +15,8 @@ def shortened(text: str) -> str:
         >>> shortened("no \ud800")
         'no ?'
     """
+    if len(text) <= REASON_MAX and text.isascii():
+        return text
     if len(text) > REASON_MAX:
         text = f"{text[:REASON_MAX]}… ({len(text)} characters)"
     return text.encode(errors="replace").decode()

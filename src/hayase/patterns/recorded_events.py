@@ -216,7 +216,7 @@ def event_headers(
         ("ce_subject", aggregate_id.encode()),
         cloud_events.time_header(now_ms),
         ("ce_aggregateversion", b"%d" % version),
-        cloud_events.header(cloud_events.DATA_VERSION, str(data_version)),
+        cloud_events.data_version_header(data_version),
         *cause,
     )
 

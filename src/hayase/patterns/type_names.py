@@ -125,6 +125,8 @@ class TypeNames:
 
     def seal(self, name: str, value: object, aggregate_id: str) -> bytes:
         """The JSON of a value as it is written: personal fields are encrypted; raises SerializationError."""
+        if name and name not in self._personal:  # the usual case, without a call between
+            return self._serdes[name].to_bytes(value)
         data = self.encode(name, value)
         personal = self._personal.get(name)
         return data if personal is None else personal.sealed(value, data, aggregate_id)

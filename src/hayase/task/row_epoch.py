@@ -57,6 +57,7 @@ class SinkRow(RowNode):
         self._epoch = epoch
         self._context = epoch.context
         self._emit_edge = emit_edge
+        self._key_bytes, self._value_bytes = sink.key_serde.serialize, sink.value_serde.serialize
         self._takes_changes = isinstance(sink.value_serde, ChangeSerde)
         self._route: RowRoute | None = None
         if is_routed(sink):
@@ -77,8 +78,8 @@ class SinkRow(RowNode):
                 self._context.metrics.add(DROPPED_RECORDS, self.name)
                 return
         try:
-            key_bytes = sink.key_serde.serialize(record.key)
-            value_bytes = sink.value_serde.serialize(record.value)
+            key_bytes = self._key_bytes(record.key)
+            value_bytes = self._value_bytes(record.value)
         except BaseException as error:
             fault = unwritable(error, sink.value_serde, (record.key, record.value))
             self._context.failures.handle("production", self.name, self._epoch.current, fault, topic)

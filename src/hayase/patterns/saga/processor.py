@@ -222,7 +222,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         step = self._saga.definitions[row.version].steps[command.step]
         try:
             made = self._made(row, step, undo=command.undo)
-            check_size(f"the command {made.type}", made.data)
+            check_size("command", made.type, made.data)
         except LogError:  # the keys of personal fields cannot be read now: the epoch is tried again
             raise
         except RAISED as error:  # actions and undos are the user's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Generic
 
 from hayase.core.type_variables import K, V
@@ -37,10 +38,12 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         self._store = store
         self._key_serde = key_serde
         self._values = values
+        self._key = partial(key_bytes, key_serde)
 
     def get(self, key: K) -> V | None:
         """The value of a key, `None` if there is none."""
-        return self._value(self._store.get(self._key(key)))
+        data = self._store.get(self._key(key))
+        return None if data is None else self._values.from_bytes(data)
 
     def range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, V]]:
         """Keys and values from `key_from` to `key_to`, both included; `None` is no bound."""
@@ -77,9 +80,6 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         key_of, value_of = self._key_serde.from_bytes, self._values.from_bytes
         return (KeyValue(key_of(key), value_of(value)) for key, value in entries)
 
-    def _key(self, key: K) -> bytes:
-        return key_bytes(self._key_serde, key)
-
     def _value(self, data: bytes | None) -> V | None:
         return None if data is None else self._values.from_bytes(data)
 
@@ -95,7 +95,8 @@ class _WritableKeyValueStore(ReadOnlyKeyValueStore[K, V]):
         old = self._store.get(data)
         if old is None:
             self._store.put(data, self._values.to_bytes(value))
-        return self._value(old)
+            return None
+        return self._values.from_bytes(old)
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """Write several, later ones winning."""

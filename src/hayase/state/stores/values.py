@@ -45,15 +45,8 @@ class PlainValues(Generic[V]):
     """Values as their serde writes them."""
 
     def __init__(self, serde: Serde[V]) -> None:
-        self._serde = serde
-
-    def to_bytes(self, value: V | None) -> bytes | None:
-        """The bytes of the value."""
-        return self._serde.serialize(value)
-
-    def from_bytes(self, data: bytes) -> V:
-        """The value of the bytes."""
-        return self._serde.from_bytes(data)
+        self.to_bytes = serde.serialize  # without a call between: each record has several of them
+        self.from_bytes = serde.from_bytes
 
 
 class TimestampedValues(Generic[V]):
