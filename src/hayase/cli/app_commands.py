@@ -185,7 +185,7 @@ def reset(
 
         hayase app reset shop --yes -c state.dir=/var/lib/shop -b localhost:9092
     """
-    settings = {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
+    settings = read_settings(config, config_file, log_settings(log_dir, bootstrap_servers))
     streams_config = StreamsConfig({**settings, "application.id": application_id})
     if markers_only:
         if not yes:

@@ -87,7 +87,7 @@ def connect(
     """
     from hayase.connect.worker import ConnectWorker
 
-    settings = {**read_settings(config, config_file), **log_settings(log_dir, bootstrap_servers)}
+    settings = read_settings(config, config_file, log_settings(log_dir, bootstrap_servers))
     if listen is not None:
         settings["listeners"] = listen
     if plugin_path:

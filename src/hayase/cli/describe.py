@@ -80,7 +80,7 @@ def describe(
     settings = loaded.target.config if isinstance(loaded.target, StreamsApp) else None
     if settings is None:
         where = log_settings(log_dir, bootstrap_servers)
-        settings = streams_config(loaded, {**where, **read_settings(config, config_file)})
+        settings = streams_config(loaded, read_settings(config, config_file, where))
     topology = configured(loaded.topology, settings)
     if output is Format.MERMAID:
         typer.echo(topology.describe().to_mermaid(), nl=False)

@@ -80,6 +80,9 @@ ConfigFile = Annotated[
 ]
 
 
+_WHERE_TOPICS_ARE = ("log.dir", "bootstrap.servers")
+
+
 def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[str, object]:
     """The settings that say where the topics are.
 
@@ -135,13 +138,22 @@ def log_of(config: StreamsConfig) -> Iterator[Log]:
         log.close()
 
 
-def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, object]:
+def read_settings(
+    pairs: Iterable[str] | None, file: Path | None, topics: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Settings of `--config-file`, else of the project's `hayase.toml`, and of `--config`.
+
+    Args:
+        pairs: of `--config`; they win.
+        file: of `--config-file`.
+        topics: of `log_settings`: they win over what a file says of where the topics are.
 
     Raises:
         ConfigError: the file cannot be read, or a pair has no `=`.
     """
     settings = _read_file(file, "--config-file") if file is not None else project_settings()
+    if topics:
+        settings = {key: value for key, value in settings.items() if key not in _WHERE_TOPICS_ARE} | dict(topics)
     return {**settings, **settings_of_pairs(pairs, "--config")}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
@@ -106,21 +105,14 @@ def streams_config(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig
     return with_default_id(loaded, settings)
 
 
-def settings_of(
-    loaded: Loaded, settings: dict[str, object], topics: Mapping[str, object] | None = None
-) -> StreamsConfig:
+def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     """The settings of what was loaded: its own if it is a StreamsApp, else those given.
-
-    Args:
-        loaded: the program.
-        settings: of `--config` and `--config-file`; they win over `topics`.
-        topics: where the topics are, see `log_settings`; a StreamsApp knows it itself.
 
     Raises:
         ConfigError: a StreamsApp and settings.
     """
     if not isinstance(loaded.target, StreamsApp):
-        return streams_config(loaded, {**(topics or {}), **settings})
+        return streams_config(loaded, settings)
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
@@ -134,7 +126,10 @@ def program_settings(
     loaded: Loaded, config: Config, config_file: ConfigFile, log_dir: LogDir, bootstrap_servers: BootstrapServers
 ) -> StreamsConfig:
     """The settings of a program by the options that `hayase run` has; raises as `settings_of` and `log_settings`."""
-    return settings_of(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
+    topics = log_settings(log_dir, bootstrap_servers)
+    if isinstance(loaded.target, StreamsApp):  # it knows itself where they are
+        topics = {}
+    return settings_of(loaded, read_settings(config, config_file, topics))
 
 
 def _application(loaded: Loaded, config: StreamsConfig) -> StreamsApp:

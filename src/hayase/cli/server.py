@@ -170,7 +170,7 @@ def _stopped_server(settings: ServerSettings) -> Iterator[None]:
 def _settings(
     config: list[str] | None, config_file: Path | None, log_dir: Path | None, bootstrap_servers: str | None
 ) -> Mapping[str, object]:
-    return {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
+    return read_settings(config, config_file, log_settings(log_dir, bootstrap_servers))
 
 
 def _run_file(file: Path, given: Mapping[str, object], functions: list[str]) -> None:

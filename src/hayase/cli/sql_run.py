@@ -54,7 +54,7 @@ def run(
 
         hayase sql run shop.sql --to-end -c auto.offset.reset=earliest -b localhost:9092
     """
-    settings = {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
+    settings = read_settings(config, config_file, log_settings(log_dir, bootstrap_servers))
     variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
     run_script(script, settings, registry_with(functions or []), variables, to_end=to_end)
 

@@ -51,3 +51,11 @@ def test_a_damaged_file_says_where(tmp_path: Path, name: str, text: str, words: 
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(None, tmp_path / "none.toml")
+
+
+def test_where_topics_are_an_option_says_rather_than_a_file_and_a_pair_rather_than_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('"bootstrap.servers" = "kafka:9092"\n"state.dir" = "data"\n')
+    topics = {"log.dir": tmp_path / "log"}
+    assert read_settings(None, file, topics) == {"state.dir": "data", **topics}
+    assert read_settings(["log.dir=other"], file, topics) == {"state.dir": "data", "log.dir": "other"}
