@@ -36,6 +36,12 @@ class _Context:
         self.offset_storage_reader = _Offsets(stored)
         self.metrics: dict[str, float] = {}
         self.waiting: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
+        self.refused: list[Exception] = []
+
+    def report(self, record: SourceRecord, error: Exception) -> None:
+        if self.configs.get("errors.tolerance") != "all":
+            raise error
+        self.refused.append(error)
 
     def publish_offsets(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> None:
         self.waiting.append((partition, offset))

@@ -250,6 +250,14 @@ class SourceTaskContext(Protocol):
     serialized_json: SerializedJson | None
     metrics: dict[str, float]
 
+    def report(self, record: SourceRecord, error: Exception) -> None:
+        """Leave out a record that cannot be made of what the task has read: it is counted and logged by `errors.*`.
+
+        The record says what is known of it: where it would go and where it is from. Raises `ConnectError` if none is
+        tolerated.
+        """
+        ...
+
     def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         """Publish an offset with the next transaction, even without a record: a heartbeat. From the task's thread.
 

@@ -62,6 +62,10 @@ def _take(records: list[SourceRecord], record: SourceRecord) -> bool:
     return True
 
 
+def _raise(_: SourceRecord, error: Exception) -> None:
+    raise error
+
+
 @dataclass(slots=True)
 class TaskContext:
     """A `SourceTaskContext`, and what the loop takes from it.
@@ -70,6 +74,7 @@ class TaskContext:
         topics: reads topics; `None`: all of them are empty.
         waiting_offsets: what the task has published since the last poll, for the loop.
         advertised: takes the URL that the task advertises.
+        reporter: takes a record that the task cannot make; raises if none is tolerated.
     """
 
     connector: str
@@ -82,10 +87,15 @@ class TaskContext:
     metrics: dict[str, float] = field(default_factory=dict)
     waiting_offsets: list[tuple[SourcePartition, SourceOffset | None]] = field(default_factory=list)
     advertised: Callable[[str], None] = lambda _: None
+    reporter: Callable[[SourceRecord, Exception], None] = _raise
 
     def advertise(self, url: str) -> None:
         """See `SourceTaskContext.advertise`."""
         self.advertised(url)
+
+    def report(self, record: SourceRecord, error: Exception) -> None:
+        """See `SourceTaskContext.report`."""
+        self.reporter(record, error)
 
     def publish_offsets(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         """See `SourceTaskContext.publish_offsets`."""

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.connect.connectors import NumberSource, NumberTask, PairSource, PairTask
 
+from hayase.connect.contracts import SourceTask
+from hayase.connect.exceptions import ConnectError, DataError
 from hayase.connect.generations import Generations, SupersededError
 from hayase.connect.herder.generation_plan import plan_task_restart
+from hayase.connect.model import Polled, SourceRecord
 from hayase.core.errors import ConfigError, HayaseError
 from hayase.log.protocol import Log, TopicInfo
 from hayase.testing.connect import ConnectorTestDriver
@@ -209,3 +212,39 @@ def test_a_record_that_is_too_large_for_its_topic_is_left_out_if_that_is_tolerat
         assert values(connector) == []
         assert connector.metrics()["total-records-skipped"] == 11
         assert connector.offsets() == [{"partition": {"part": "0"}, "offset": {"next": 11}}]
+
+
+class PickySource(NumberSource):
+    """Takes even numbers only."""
+
+    def task_class(self) -> type[SourceTask]:
+        return PickyTask
+
+
+class PickyTask(NumberTask):
+    def poll(self) -> Polled | None:
+        kept = []
+        for record in super().poll() or ():
+            assert isinstance(record, SourceRecord)
+            if int(str(record.value)[-1]) % 2:
+                self.context.report(record, DataError("ODD", "an odd number"))
+            else:
+                kept.append(record)
+        return kept
+
+
+def test_what_a_task_cannot_make_a_record_of_is_left_out_and_counted(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    with driver(log, PickySource, errors_tolerance="all", errors_log_enable="true") as connector:
+        connector.run_to_end()
+        assert values(connector) == numbers(0, 2, 4, 6, 8)
+        metrics = connector.metrics()
+    assert (metrics["total-record-failures"], metrics["total-records-skipped"]) == (5, 5)
+    assert caplog.text.count("an odd number") >= 5
+
+
+def test_what_a_task_cannot_make_a_record_of_fails_it_where_none_is_left_out(log: Log) -> None:
+    with driver(log, PickySource) as connector, pytest.raises(ConnectError, match="an odd number") as caught:
+        connector.run_to_end()
+    assert caught.value.condition == "TOLERANCE_EXCEEDED"

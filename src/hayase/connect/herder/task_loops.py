@@ -21,7 +21,7 @@ from hayase.connect.contracts import (
     TransactionalSinkTask,
 )
 from hayase.connect.conversion import Conversion
-from hayase.connect.errors import DeadLetters, ErrorPolicy
+from hayase.connect.errors import DeadLetters, ErrorPolicy, Stage
 from hayase.connect.exceptions import ConnectError
 from hayase.connect.group_offsets import GroupOffsets
 from hayase.connect.herder.environment import WorkerEnvironment
@@ -175,6 +175,7 @@ def _start_source(
         serialized_json(env.config, config, conversion),
         TopicReader(log),
         advertised=spec.advertised,
+        reporter=lambda record, error: policy.fail(Stage.TASK_POLL, error, record, task),
     )
     groups = config.list("topic.creation.groups") if env.config.bool("topic.creation.enable") else []
     props = {name: str(value) for name, value in spec.connector_props.items()}

@@ -141,6 +141,8 @@ def _table(query: Query, rows: list[tuple[Any, ...]]) -> Table | None:
         return None
     namespace, name, partitioned, identity, primary_key, replica_index, oid = rows[0]
     columns = tuple(TableColumn(*row) for row in query(_COLUMNS, (oid,)))
+    if not columns and primary_key:  # dropped between the two questions
+        return None
     identity_key = tuple(replica_index) if identity == "i" else tuple(primary_key)
     return Table(namespace, name, partitioned, identity, columns, tuple(primary_key), identity_key)
 

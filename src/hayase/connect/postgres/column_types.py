@@ -367,8 +367,8 @@ def _finite(text: str) -> Decimal:
     if not number.is_finite():
         raise DataError(
             "INVALID_VALUE",
-            f"Got a special value ({text}) for a decimal column; decimal.handling.mode=precise cannot hold it, use "
-            "string or double",
+            f"{text} is a special value that decimal.handling.mode=precise cannot hold; set it to string or double, or "
+            "leave out such rows with errors.tolerance=all",
         )
     return number
 

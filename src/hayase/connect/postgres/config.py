@@ -111,7 +111,7 @@ def _define() -> ConfigDef:
     )  # fmt: skip
     add(
         "decimal.handling.mode", text, "precise", one_of("precise", "double", "string"), medium,
-        "How numeric and money become values.",
+        "How numeric and money become values; precise cannot hold NaN and infinity: errors.tolerance decides.",
     )  # fmt: skip
     add(
         "time.precision.mode", text, "adaptive", one_of("adaptive", "adaptive_time_microseconds", "connect"), medium,

@@ -203,13 +203,20 @@ class TableEvents:
                 try:
                     values[column.name] = column.type.convert(cell)
                 except (ValueError, ArithmeticError, DataError) as error:
-                    raise self.refused(cell, column.name, error) from error
+                    raise self.refused(cells, column, error) from error
         return values
 
-    def refused(self, cell: str, column: str, error: Exception) -> DataError:
-        """The error for a value that cannot be captured."""
-        message = f"the value {cell!r:.80} cannot be captured: {error}"
-        return DataError("INVALID_VALUE", message, table=self.table.full_name, column=column)
+    def refused(self, cells: Sequence[Cell], column: TableColumnPlan, error: Exception) -> DataError:
+        """The error for a row with a value that cannot be captured."""
+        why = error.message if isinstance(error, DataError) else str(error)
+        key = {each.name: cells[each.index] for each in self.key_columns} or None
+        return DataError(
+            "INVALID_VALUE",
+            f"the value {str(cells[column.index])!r:.80} cannot be captured: {why}",
+            table=self.table.full_name,
+            column=column.name,
+            key=key,
+        )
 
     def envelope(self, op: str, before: Row | None, after: Row | None, position: Position) -> Row:
         """The value of an event."""

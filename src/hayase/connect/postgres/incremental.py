@@ -26,7 +26,8 @@ from hayase.connect.postgres.events import Position, TableEvents
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot
 from hayase.connect.postgres.offsets import incremental_partition
-from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_record, table_events
+from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_records, table_events
+from hayase.connect.postgres.refusals import Report
 from hayase.connect.postgres.signals import IncrementalProgress, SignalTopic
 from hayase.connect.postgres.snapshot import ChunkTransaction, read_cells, select_rows
 from hayase.connect.postgres.stream import ChangeReader
@@ -62,6 +63,7 @@ class IncrementalSnapshot:
         registry: the types of the database.
         progress: what is to be read; moved on as chunks are handed out.
         changes: the stream, which says which keys have changed.
+        report: takes rows of which no record can be made.
         topic: where signals come from beside the stream; `None`: there is none.
         json: how events are written here; `None`: they are handed out as values.
         now_us: microseconds since 1970.
@@ -74,6 +76,7 @@ class IncrementalSnapshot:
         registry: TypeRegistry,
         progress: IncrementalProgress,
         changes: ChangeReader,
+        report: Report,
         *,
         topic: SignalTopic | None = None,
         json: SerializedJson | None = None,
@@ -85,6 +88,7 @@ class IncrementalSnapshot:
         self._types = ColumnTypes(registry, config.modes)
         self._progress = progress
         self._changes = changes
+        self._report = report
         self._topic = topic
         self._json = json
         self._now_us = now_us
@@ -144,12 +148,12 @@ class IncrementalSnapshot:
         if table is None or not table.identity_key:
             self._leave_out("it is not captured any more" if table is None else "it has no key")
             return
-        order = KeyOrder(table, self._registry, self._database.query)
-        conditions = [] if self._progress.upper is None else [order.beyond()]
-        if request.condition:
-            conditions.append(f"({request.condition})")
-        sql = select_rows(table, conditions) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
         try:
+            order = KeyOrder(table, self._registry, self._database.query)
+            conditions = [] if self._progress.upper is None else [order.beyond()]
+            if request.condition:
+                conditions.append(f"({request.condition})")
+            sql = select_rows(table, conditions) + f" ORDER BY {order.order_by()} LIMIT {self._chunk_rows + 1}"
             with ChunkTransaction(self._database) as (snapshot, lsn):
                 if not all(snapshot.sees(xid) for xid in self._changes.xids):
                     return  # once more, with the next poll
@@ -194,8 +198,9 @@ class IncrementalSnapshot:
         stored = self._progress.to_offset() or {}
         if self._json is not None:
             placed = [(cells, at) for cells in rows]
-            return [rendered_rows(events, self._json, placed, self._now_us(), partition, stored)]
-        return [row_record(events, cells, at, partition, stored) for cells in rows]
+            written = rendered_rows(events, self._json, placed, self._now_us(), partition, stored, self._report)
+            return [] if written is None else [written]
+        return [*row_records(events, [(cells, at, stored) for cells in rows], partition, self._report)]
 
     def _forget_visible(self) -> None:
         """Forget transactions that every later snapshot sees."""

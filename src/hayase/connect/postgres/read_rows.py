@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hayase.connect.contracts import SerializedJson
+from hayase.connect.exceptions import DataError
 from hayase.connect.model import SerializedRecords, SourceOffset, SourcePartition, SourceRecord
 from hayase.connect.postgres.catalog import Table
 from hayase.connect.postgres.column_types import ColumnTypes
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.events import Position, TableEvents
+from hayase.connect.postgres.refusals import Report, refuse
 from hayase.connect.postgres.rendered import RenderedEvents
 
 Cells = Sequence[str | None]
@@ -22,19 +24,39 @@ def table_events(config: CaptureConfig, table: Table, types: ColumnTypes) -> Tab
     return TableEvents(config, table, columns, types)
 
 
-def row_record(
-    events: TableEvents, cells: Cells, position: Position, partition: SourcePartition, offset: SourceOffset
-) -> SourceRecord:
-    """A row as a record, whose values are still to be converted."""
-    return SourceRecord(
-        source_partition=partition,
-        source_offset=offset,
-        topic=events.topic,
-        key_schema=events.key_schema,
-        key=events.key(cells),
-        value_schema=events.value_schema,
-        value=events.envelope("r", None, events.row(cells), position),
-    )
+def row_records(
+    events: TableEvents,
+    rows: Iterable[tuple[Cells, Position, SourceOffset]],
+    partition: SourcePartition,
+    report: Report,
+) -> list[SourceRecord]:
+    """Rows as records whose values are still to be converted.
+
+    Args:
+        events: of their table.
+        rows: each with its position, and the offset behind it.
+        partition: of the source, of all of them.
+        report: takes rows of which no record can be made.
+    """
+    records = []
+    for cells, position, offset in rows:
+        try:
+            key, row = events.key(cells), events.row(cells)
+        except DataError as error:
+            refuse(report, error, events.topic, position.lsn, partition, offset)
+            continue
+        records.append(
+            SourceRecord(
+                source_partition=partition,
+                source_offset=offset,
+                topic=events.topic,
+                key_schema=events.key_schema,
+                key=key,
+                value_schema=events.value_schema,
+                value=events.envelope("r", None, row, position),
+            )
+        )
+    return records
 
 
 def rendered_rows(
@@ -44,8 +66,9 @@ def rendered_rows(
     now_us: int,
     partition: SourcePartition,
     offset: SourceOffset,
-) -> SerializedRecords:
-    """Rows as records that are written as JSON already.
+    report: Report,
+) -> SerializedRecords | None:
+    """Rows as records that are written as JSON already; `None`: no record could be made of any.
 
     Args:
         events: of their table.
@@ -54,9 +77,17 @@ def rendered_rows(
         now_us: when they were read, microseconds since 1970.
         partition: of the source, of all of them.
         offset: behind the last of them.
+        report: takes rows of which no record can be made.
     """
     rendered = RenderedEvents(events, json)
-    written = [rendered.record("r", cells, position, now_us) for cells, position in rows]
+    written = []
+    for cells, position in rows:
+        try:
+            written.append(rendered.record("r", cells, position, now_us))
+        except DataError as error:
+            refuse(report, error, events.topic, position.lsn, partition, offset)
+    if not written:
+        return None
     return SerializedRecords(
         topic=events.topic,
         keys=[key for key, _ in written],

@@ -26,13 +26,13 @@ _INTEGERS = (SchemaType.INT16, SchemaType.INT32, SchemaType.INT64)
 
 
 class _Column:
-    """A column of a row: its name, and what is written for a text, null, or a value that was not sent."""
+    """A column of a row: what it is, and what is written for a text, null, or a value that was not sent."""
 
-    __slots__ = ("absent", "index", "name", "unavailable", "write")
+    __slots__ = ("absent", "index", "plan", "unavailable", "write")
 
     def __init__(self, plan: TableColumnPlan, values: JsonValues) -> None:
         self.index = plan.index
-        self.name = plan.name
+        self.plan = plan
         self.write = _writer(plan, values)
         fallback = plan.type.fallback
         write_value = values.writer(plan.type.schema)
@@ -118,10 +118,13 @@ class _Fields:
     def _refuse(self, cells: Sequence[Cell]) -> None:
         """Raise the error for the column that cannot be written."""
         for column in self._columns:
+            cell = cells[column.index]
             try:
-                column.write_any(cells[column.index])
+                if isinstance(cell, str):
+                    column.plan.type.convert(cell)  # it says more of what is wrong than what writes in one step
+                column.write_any(cell)
             except (ValueError, ArithmeticError, DataError) as error:
-                raise self._events.refused(str(cells[column.index]), column.name, error) from error
+                raise self._events.refused(cells, column.plan, error) from error
 
 
 def _literal(text: bytes) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hayase.connect.contracts import SerializedJson
-from hayase.connect.exceptions import ConnectError
+from hayase.connect.exceptions import ConnectError, RetriableError
 from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import Table, TypeRegistry
 from hayase.connect.postgres.column_types import ColumnTypes
@@ -17,12 +18,14 @@ from hayase.connect.postgres.events import Position
 from hayase.connect.postgres.keys import KeyOrder
 from hayase.connect.postgres.lsn import Snapshot, parse_lsn
 from hayase.connect.postgres.offsets import Chunk, SnapshotProgress, StreamOffset, chunk_partition, stream_partition
-from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_record, table_events
+from hayase.connect.postgres.read_rows import Cells, rendered_rows, row_records, table_events
+from hayase.connect.postgres.refusals import Report
 from hayase.connect.postgres.replication import quoted
 
 if TYPE_CHECKING:
     from psycopg import pq
 
+_LOG = logging.getLogger(__name__)
 _VISIBLE_S = 60.0
 
 
@@ -36,6 +39,7 @@ class SnapshotReader:
         registry: the types of the database.
         progress: chunks that were published; those that are read are added.
         stream: where the stream of changes begins behind the snapshot.
+        report: takes rows of which no record can be made.
         sleep: waits that many seconds.
         now_us: microseconds since 1970.
         json: how events are written here; `None`: they are handed out as values.
@@ -49,6 +53,7 @@ class SnapshotReader:
         registry: TypeRegistry,
         progress: SnapshotProgress,
         stream: StreamOffset,
+        report: Report,
         *,
         sleep: Callable[[float], None] = time.sleep,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
@@ -60,6 +65,7 @@ class SnapshotReader:
         self._types = ColumnTypes(registry, config.modes)
         self.progress = progress
         self._stream = stream
+        self._report = report
         self._sleep = sleep
         self._now_us = now_us
         self._json = json
@@ -68,7 +74,7 @@ class SnapshotReader:
         self.tables_total = len(tables)
         self.rows_read = 0
         self._first = not progress.chunks
-        self.empty_chunks: list[tuple[dict[str, object], dict[str, object]]] = []
+        self.finished_chunks: list[tuple[dict[str, object], dict[str, object]]] = []
 
     @property
     def tables_left(self) -> int:
@@ -100,9 +106,20 @@ class SnapshotReader:
         if not self._waiting:
             return None
         table = self._waiting[0]
-        if table.identity_key:
-            return self._read_chunk(table)
-        return self._read_whole(table)
+        try:
+            return self._read_chunk(table) if table.identity_key else self._read_whole(table)
+        except RetriableError:
+            raise
+        except ConnectError:
+            if self._database.captured_table(table.full_name) is not None:
+                raise
+        _LOG.warning(
+            "the table %s was dropped, renamed or taken out of the publication during its snapshot; the snapshot goes "
+            "on without it, and what was read of it stays",
+            table.full_name,
+        )
+        self._waiting.pop(0)
+        return []
 
     def _read_chunk(self, table: Table) -> list[SourceRecord | SerializedRecords]:
         chunks = self.progress.chunks.setdefault(table.full_name, [])
@@ -125,15 +142,16 @@ class SnapshotReader:
         chunk = chunk_to(None if last else rows[-1])
         offset = chunk.to_offset()
         records: list[SourceRecord | SerializedRecords] = []
-        if not rows:
-            self.empty_chunks.append((partition, offset))
-        elif self._json is not None:
+        if self._json is not None:
             placed = list(zip(rows, positions, strict=True))
-            records.append(rendered_rows(events, self._json, placed, self._now_us(), partition, offset))
+            written = rendered_rows(events, self._json, placed, self._now_us(), partition, offset, self._report)
+            if written is not None:
+                records.append(written)
         else:  # a record may be the last that is published, so each has its own offset
-            offsets = [*(chunk_to(cells).to_offset() for cells in rows[:-1]), offset]
-            for cells, position, each in zip(rows, positions, offsets, strict=True):
-                records.append(row_record(events, cells, position, partition, each))
+            offsets = [*(chunk_to(cells).to_offset() for cells in rows[:-1]), offset][: len(rows)]
+            records.extend(row_records(events, zip(rows, positions, offsets, strict=True), partition, self._report))
+        if not records or records[-1].source_offset != offset:
+            self.finished_chunks.append((partition, offset))
         chunks.append(chunk)
         if last:
             self._waiting.pop(0)
@@ -148,17 +166,15 @@ class SnapshotReader:
         positions = self._positions(len(rows), begins=True, ends=True)
         partition = chunk_partition(self._config.prefix, table.full_name, 0)
         chunk = Chunk(None, snapshot, lsn, self._stream.slot_lsn)
-        stream = stream_partition(self._config.prefix), self._stream.to_offset()
-        records: list[SourceRecord | SerializedRecords] = []
-        for number, (cells, position) in enumerate(zip(rows, positions, strict=True)):
-            where = (partition, chunk.to_offset()) if number == len(rows) - 1 else stream
-            records.append(row_record(events, cells, position, *where))
-        if not rows:
-            self.empty_chunks.append((partition, chunk.to_offset()))
+        # Until all of them are published, the offset is the one before the first.
+        before = self._stream.to_offset()
+        placed = [(cells, position, before) for cells, position in zip(rows, positions, strict=True)]
+        records = row_records(events, placed, stream_partition(self._config.prefix), self._report)
+        self.finished_chunks.append((partition, chunk.to_offset()))
         self.progress.chunks[table.full_name] = [chunk]
         self._waiting.pop(0)
         self.rows_read += len(rows)
-        return records
+        return [*records]
 
     def _positions(self, count: int, *, begins: bool, ends: bool) -> list[Position]:
         """The positions of rows that follow each other: which records of the snapshot they are.

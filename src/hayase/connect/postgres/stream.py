@@ -37,6 +37,7 @@ from hayase.connect.postgres.pgoutput import (
     decode,
 )
 from hayase.connect.postgres.record_buffer import RecordBuffer
+from hayase.connect.postgres.refusals import Report, refuse
 from hayase.connect.postgres.relations import table_of
 from hayase.connect.postgres.rendered import RenderedEvents
 from hayase.connect.postgres.replication import WalMessage
@@ -79,6 +80,7 @@ class ChangeReader:
         progress: chunks of the snapshot.
         registry: the types of the database.
         query: asks the database.
+        report: takes changes of which no record can be made.
         now_us: microseconds since 1970.
         json: how events are written here; `None`: they are handed out as values.
     """
@@ -90,6 +92,7 @@ class ChangeReader:
         progress: SnapshotProgress,
         registry: TypeRegistry,
         query: Query,
+        report: Report,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         json: SerializedJson | None = None,
     ) -> None:
@@ -102,6 +105,7 @@ class ChangeReader:
         self._registry = registry
         self._types = ColumnTypes(registry, config.modes)
         self._query = query
+        self._report = report
         self._now_us = now_us
         self._partition = stream_partition(config.prefix)
         self._tables: dict[int, _StreamTable | None] = {}
@@ -142,7 +146,7 @@ class ChangeReader:
         """Take one message.
 
         Raises:
-            DataError: a value cannot be captured; with table, column and position.
+            ConnectError: `TOLERANCE_EXCEEDED`: a value cannot be captured; with table, column, key and position.
             SerializationError: the message cannot be read.
         """
         change = decode(message.data)
@@ -153,7 +157,10 @@ class ChangeReader:
             try:
                 self._change(change, message.lsn)
             except DataError as error:
-                raise DataError(error.condition, error.message, **error.context, lsn=message.lsn) from error
+                table = None if isinstance(change, Truncate) else self._tables.get(change.relation)
+                if table is None:
+                    raise
+                self._refuse(table, error)
         elif isinstance(change, Begin):
             self._begin_transaction(change)
         elif isinstance(change, Commit):
@@ -294,6 +301,9 @@ class ChangeReader:
             else:
                 self._update(table, change, position)
 
+    def _refuse(self, table: _StreamTable, error: DataError) -> None:
+        refuse(self._report, error, table.events.topic, self.offset.lsn, self._partition, self._stored())
+
     def _touch(self, change: Insert | Update | Delete | Truncate) -> None:
         """Note the keys of the watched table that a change is about."""
         for oid in change.relations if isinstance(change, Truncate) else (change.relation,):
@@ -352,14 +362,35 @@ class ChangeReader:
         events, rendered = table.events, table.rendered
         if rendered is not None:
             now_us = self._now_us()
-            key_bytes, value = rendered.record("d", old, position, now_us)
-            self._records.add_bytes(events.topic, key_bytes, value, now_us // 1000)
+            try:
+                key_bytes, value = rendered.record("d", old, position, now_us)
+            except DataError as error:
+                key_bytes = rendered.key(old)  # raises where the key is to blame: then there is no tombstone either
+                self._refuse(table, error)
+            else:
+                self._records.add_bytes(events.topic, key_bytes, value, now_us // 1000)
             if self._tombstones and key_bytes is not None:
                 self._records.add_bytes(events.topic, key_bytes, None, now_us // 1000)
             return
         key = events.key(old)
-        self._emit(table, "d", key, events.row(old), None, position)
+        self._emit_delete(table, key, old, position)
         self._tombstone(events, key)
+
+    def _emit_delete(
+        self,
+        table: _StreamTable,
+        key: dict[str, object] | None,
+        old: list[Cell],
+        position: Position,
+        headers: tuple[ConnectHeader, ...] = (),
+    ) -> None:
+        """A row goes; if its values cannot be captured, what follows still comes: the tombstone, or the new row."""
+        try:
+            before = table.events.row(old)
+        except DataError as error:
+            self._refuse(table, error)
+        else:
+            self._emit(table, "d", key, before, None, position, headers)
 
     def _update(self, table: _StreamTable, change: Update, position: Position) -> None:
         events, old, new = table.events, change.old, change.new
@@ -387,7 +418,7 @@ class ChangeReader:
         old_key, new_key = events.key(old), events.key(new)
         if "d" not in self._config.skipped and not self._in_snapshot(table, old):
             header = ConnectHeader("__debezium.newkey", new_key, events.key_schema)
-            self._emit(table, "d", old_key, events.row(old), None, position, (header,))
+            self._emit_delete(table, old_key, old, position, (header,))
             self._tombstone(events, old_key, (header,))
         if "c" not in self._config.skipped and not self._in_snapshot(table, new):
             header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)

@@ -262,6 +262,7 @@ class PostgresSourceTask(SourceTask):
             session.registry,
             self._progress,
             offset,
+            self.context.report,
             sleep=self._sleep,
             json=self.context.serialized_json,
         )
@@ -278,6 +279,7 @@ class PostgresSourceTask(SourceTask):
             self._progress.of_slot(offset.slot_lsn),
             session.registry,
             session.database.query,
+            self.context.report,
             json=self.context.serialized_json,
         )
         # What was handed out and is not published yet must not be confirmed by a new connection.
@@ -294,6 +296,7 @@ class PostgresSourceTask(SourceTask):
             session.registry,
             self._read_again,
             session.changes,
+            self.context.report,
             topic=self._signal_topic(),
             json=self.context.serialized_json,
         )
@@ -324,9 +327,9 @@ class PostgresSourceTask(SourceTask):
         metrics["TotalNumberOfEventsSeen"] = snapshot.rows_read
         metrics["SnapshotRunning"] = float(records is not None)
         metrics["SnapshotCompleted"] = float(records is None)
-        for partition, offset in snapshot.empty_chunks:
+        for partition, offset in snapshot.finished_chunks:
             self.context.publish_offsets(partition, offset)
-        snapshot.empty_chunks.clear()
+        snapshot.finished_chunks.clear()
         if records is None:
             assert self._offset is not None
             self._offset.snapshot = False

@@ -127,7 +127,10 @@ def parse_array(text: str, delimiter: str = ",") -> list[str | None]:
     at, end = 1, len(text) - 1
     while at <= end:
         if text[at] == "{":
-            raise ValueError("an array of more than one dimension")
+            raise ValueError(
+                "an array of more than one dimension; leave out its column (column.exclude.list), or such rows with "
+                "errors.tolerance=all"
+            )
         element, at = _element(text, at, end, delimiter)
         elements.append(element)
         at += 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import msgspec
 import pytest
 
 from hayase.connect.contracts import SerializedJson
@@ -14,8 +16,10 @@ from hayase.connect.model import SerializedRecords, SourceRecord
 from hayase.connect.postgres.catalog import TypeRegistry
 from hayase.connect.postgres.config import CaptureConfig
 from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset
+from hayase.connect.postgres.refusals import Report
 from hayase.connect.postgres.replication import WalMessage
 from hayase.connect.postgres.stream import ChangeReader
+from hayase.core.errors import HayaseError
 
 TYPES = {"int8": 20, "text": 25, "numeric": 1700, "timestamp": 1114, "bool": 16, "int4": 23, "bytea": 17, "date": 1082}
 COLUMNS = [
@@ -67,13 +71,19 @@ def change(kind: bytes, *rows: tuple[bytes, Cells], oid: int = 9) -> bytes:
     return kind + struct.pack("!I", oid) + b"".join(which + row(cells) for which, cells in rows)
 
 
-def read(json: SerializedJson | None, *changes: bytes, **config: str) -> list[SourceRecord | SerializedRecords]:
+def fail(_: SourceRecord, error: Exception) -> None:
+    raise error
+
+
+def read(
+    json: SerializedJson | None, *changes: bytes, report: Report = fail, **config: str
+) -> list[SourceRecord | SerializedRecords]:
     props = {
         "database.hostname": "h", "database.user": "u", "database.dbname": 'my "db"', "topic.prefix": "shop",
         **{name.replace("_", "."): value for name, value in config.items()},
     }  # fmt: skip
     reader = ChangeReader(
-        CaptureConfig(props), StreamOffset(500), SnapshotProgress(), TypeRegistry(query), query,
+        CaptureConfig(props), StreamOffset(500), SnapshotProgress(), TypeRegistry(query), query, report,
         now_us=lambda: 1_790_000_000_123_456, json=json,
     )  # fmt: skip
     begin = b"B" + struct.pack("!qqI", 9_000, 800_000_000_000_001, 77)
@@ -153,10 +163,59 @@ def test_changes_of_two_tables_in_turn_are_one_batch_for_each() -> None:
     assert second.source_offset["ordinal"] == 6
 
 
-def test_a_value_that_cannot_be_written_is_named_with_its_column() -> None:
-    bad = [*ROW]
-    bad[2] = "NaN"
-    with pytest.raises(DataError, match="NaN") as caught:
-        read(SerializedJson(False, False), change(b"I", (b"N", bad)))
-    assert caught.value.context["column"] == "price"
-    assert caught.value.context["table"] == "public.items"
+NAN: Cells = [*ROW[:2], "NaN", *ROW[3:]]
+JSON = [None, SerializedJson(False, False)]
+Refused = list[tuple[SourceRecord, HayaseError]]
+
+
+def refusing(refused: Refused) -> Callable[[SourceRecord, Exception], None]:
+    def report(record: SourceRecord, error: Exception) -> None:
+        assert isinstance(error, HayaseError)
+        refused.append((record, error))
+
+    return report
+
+
+def kinds(records: list[SourceRecord | SerializedRecords], json: SerializedJson | None) -> list[tuple[Any, ...]]:
+    """Kind of each record and the number of its row."""
+    found = written(records) if json is not None else converted(records, "false")
+    values = [(key and msgspec.json.decode(key), value and msgspec.json.decode(value)) for _, key, value in found]
+    return [(value and value["op"], key["id"]) for key, value in values]
+
+
+@pytest.mark.parametrize("json", JSON, ids=["values", "written"])
+def test_a_change_that_cannot_be_captured_is_reported_with_table_column_key_and_position(
+    json: SerializedJson | None,
+) -> None:
+    refused: Refused = []
+    other = change(b"I", (b"N", ["8", *ROW[1:]]))
+    records = read(json, change(b"I", (b"N", NAN)), other, report=refusing(refused))
+    assert kinds(records, json) == [("c", 8), ("c", 8)]
+    (record, error), _ = refused
+    assert error.message == (
+        "the value 'NaN' cannot be captured: NaN is a special value that decimal.handling.mode=precise cannot hold; "
+        "set it to string or double, or leave out such rows with errors.tolerance=all"
+    )
+    assert error.context == {"table": "public.items", "column": "price", "key": {"id": "7"}, "lsn": "0/1F43"}
+    assert (record.topic, record.key, record.source_offset["lsn"]) == ("shop.public.items", {"id": "7"}, 8_003)
+
+
+@pytest.mark.parametrize("json", JSON, ids=["values", "written"])
+def test_a_row_that_cannot_be_captured_leaves_a_tombstone_when_it_goes(json: SerializedJson | None) -> None:
+    refused: Refused = []
+    records = read(json, change(b"D", (b"O", NAN)), report=refusing(refused))
+    assert (kinds(records, json), len(refused)) == ([(None, 7)] * 2, 2)
+
+
+@pytest.mark.parametrize("json", JSON, ids=["values", "written"])
+def test_a_row_that_cannot_be_captured_until_its_key_changes_comes_under_the_new_one(
+    json: SerializedJson | None,
+) -> None:
+    refused: Refused = []
+    records = read(json, change(b"U", (b"O", NAN), (b"N", ["8", *ROW[1:]])), report=refusing(refused))
+    assert (kinds(records, None), len(refused)) == ([(None, 7), ("c", 8)] * 2, 2)
+
+
+def test_a_change_that_cannot_be_captured_fails_where_none_is_left_out() -> None:
+    with pytest.raises(DataError, match="NaN"):
+        read(SerializedJson(False, False), change(b"I", (b"N", NAN)))
