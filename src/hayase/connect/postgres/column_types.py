@@ -403,6 +403,8 @@ def _in_64_bits(microseconds: int) -> int:
 
 
 def _zoned_timestamp(text: str, digits: int) -> str:
+    if len(text) == 29 and digits == 6 and text[10] == " " and text.endswith("+00"):  # as most are
+        return f"{text[:10]}T{text[11:26]}Z"
     if text in _INFINITIES:
         return text
     era = " BC" if text.endswith(" BC") else ""

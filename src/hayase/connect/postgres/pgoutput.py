@@ -275,7 +275,7 @@ def _update(data: bytes) -> Update:
         _expect(data[at], _OLD_KEY, _OLD_ROW)
         whole = data[at] == _OLD_ROW
         old, at = _row(data, at + 1)
-    _expect(data[at], _NEW_ROW)
+        _expect(data[at], _NEW_ROW)
     return Update(relation, old, whole, _row(data, at + 1)[0])
 
 

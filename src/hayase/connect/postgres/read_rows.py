@@ -83,7 +83,7 @@ def rendered_rows(
     written = []
     for cells, position in rows:
         try:
-            written.append(rendered.record("r", cells, position, now_us))
+            written.append(rendered.record("r", cells, position.lsn, position, now_us))
         except DataError as error:
             refuse(report, error, events.topic, position.lsn, partition, offset)
     if not written:

@@ -60,7 +60,8 @@ def _writer(plan: TableColumnPlan, values: JsonValues) -> Callable[[str], bytes]
     if schema.type in _INTEGERS:
         return lambda text: str(convert(text)).encode()
     if schema.type is SchemaType.BOOLEAN:
-        return lambda text: b"true" if convert(text) else b"false"
+        true = next(text for text in ("t", "1") if convert(text))  # of bool, of bit(1)
+        return lambda text: b"true" if text == true else b"false"
     if schema.name == DECIMAL_NAME and plan.type.exact_text:
         return _write_decimal
     if schema.type is SchemaType.STRING:
@@ -146,15 +147,20 @@ class _Source:
         block = source_block(events.config, Position(0, None, None, 0), table.namespace, table.name)
         self._names = _encode({name: block[name] for name in ("version", "connector", "name")})[:-1]
         self._table = _encode(block["db"]), _encode(table.namespace), _encode(table.name)
-        self._transaction: tuple[object, ...] = ()
+        self._transaction: Position | None = None
         self._begin = self._middle = b""
 
-    def parts(self, position: Position) -> tuple[bytes, bytes, bytes, bytes]:
-        """What is written for an event, in four parts."""
-        if position[1:] != self._transaction:
-            self._prepare(position)
-        lsn = b"%d" % position.lsn
-        return self._begin, lsn, self._middle, lsn
+    def parts(self, lsn: int, transaction: Position) -> tuple[bytes, bytes, bytes, bytes]:
+        """What is written for an event, in four parts.
+
+        Args:
+            lsn: of the event.
+            transaction: what else its position has: the same object for all events of a transaction.
+        """
+        if transaction is not self._transaction:
+            self._prepare(transaction)
+        written = b"%d" % lsn
+        return self._begin, written, self._middle, written
 
     def _prepare(self, position: Position) -> None:
         _, last_commit, xid, commit_us, snapshot = position
@@ -166,14 +172,14 @@ class _Source:
         self._middle = b'\\"]","ts_us":%d,"ts_ns":%d,"schema":%b,"table":%b,"txId":%b,"lsn":' % (
             commit_us, commit_us * 1000, namespace, table, b"null" if xid is None else b"%d" % xid,
         )  # fmt: skip
-        self._transaction = position[1:]
+        self._transaction = position
 
 
 _END = (
     b'%b%b%b%b,"xmin":null,"origin":null,"origin_lsn":null},"transaction":null,"op":"%b",'
-    b'"ts_ms":%d,"ts_us":%d,"ts_ns":%d}'
+    b'"ts_ms":%b,"ts_us":%b,"ts_ns":%b000}'
 )
-"""Format of an event from `source` on."""
+"""Format of an event from `source` on; the times are the digits of the microseconds, with three less and three more."""
 
 
 class RenderedEvents:
@@ -211,9 +217,20 @@ class RenderedEvents:
         """The key of a row; `None`: the table has none."""
         return None if self._key is None else self._key.write(cells)
 
-    def record(self, op: str, cells: Sequence[Cell], position: Position, now_us: int) -> tuple[bytes | None, bytes]:
-        """Key and value of an event with one row: the one before a delete, else the one after."""
+    def record(
+        self, op: str, cells: Sequence[Cell], lsn: int, transaction: Position, now_us: int
+    ) -> tuple[bytes | None, bytes]:
+        """Key and value of an event with one row: the one before a delete, else the one after.
+
+        Args:
+            op: kind of the event.
+            cells: the row.
+            lsn: where the event is from.
+            transaction: what else its position has: the same object for all events of a transaction.
+            now_us: microseconds since 1970.
+        """
         parts = self._row.parts(cells)
+        now = b"%d" % now_us
         key, places = self._key, self._key_places
         if key is None:
             key_bytes = None
@@ -224,14 +241,15 @@ class RenderedEvents:
         else:
             key_bytes = key.format % tuple([parts[place] for place in places])
         return key_bytes, (self._before_format if op == "d" else self._after_format) % (
-            *parts, *self._source.parts(position), op.encode(), now_us // 1000, now_us, now_us * 1000,
+            *parts, *self._source.parts(lsn, transaction), op.encode(), now[:-3], now, now,
         )  # fmt: skip
 
     def update(
         self,
         old: Sequence[Cell],
         new: Sequence[Cell],
-        position: Position,
+        lsn: int,
+        transaction: Position,
         now_us: int,
     ) -> tuple[bytes | None, bytes]:
         """Key and value of an update of which the old row was sent.
@@ -239,10 +257,11 @@ class RenderedEvents:
         Args:
             old: the row before.
             new: the row after.
-            position: where the event is from.
+            lsn: where the event is from.
+            transaction: what else its position has: the same object for all events of a transaction.
             now_us: microseconds since 1970.
         """
+        now = b"%d" % now_us
         return self.key(new), self._format % (
-            self._row.write(old), self._row.write(new), *self._source.parts(position), b"u", now_us // 1000,
-            now_us, now_us * 1000,
+            self._row.write(old), self._row.write(new), *self._source.parts(lsn, transaction), b"u", now[:-3], now, now,
         )  # fmt: skip

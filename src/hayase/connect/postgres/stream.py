@@ -113,6 +113,7 @@ class ChangeReader:
         self.in_transaction = False
         self.skipped_changes = 0
         self._begin: Begin | None = None
+        self._transaction: Position | None = None  # of its first new change, for all of them
         self._done = False  # the transaction was published before
         self._ordinal = 0
         self._skip = 0
@@ -219,7 +220,7 @@ class ChangeReader:
 
     def _begin_transaction(self, begin: Begin) -> None:
         self.in_transaction = True
-        self._begin = begin
+        self._begin, self._transaction = begin, None
         self._ordinal = self._skip = self._skip_lsn = 0
         # A commit record may begin exactly where the stored position ends: that one is new.
         self._done = begin.final_lsn < self.offset.commit_lsn
@@ -271,20 +272,21 @@ class ChangeReader:
         begin = self._begin
         if begin is None:
             raise ConnectError("INVALID_REPLICATION_MESSAGE", "a change came outside of a transaction", lsn=lsn)
-        position = Position(lsn, self._last_commit, begin.xid, begin.commit_us + POSTGRES_EPOCH_US)
-        self.offset.lsn = lsn
-        self.offset.xid = begin.xid
-        self.offset.commit_us = position.commit_us
-        self.offset.transaction_lsn = begin.final_lsn
-        self.offset.ordinal = self._ordinal
-        if isinstance(change, Update):
+        offset = self.offset
+        if self._transaction is None:  # the first change of it that is new
+            self._transaction = Position(lsn, self._last_commit, begin.xid, begin.commit_us + POSTGRES_EPOCH_US)
+            offset.xid, offset.commit_us = begin.xid, self._transaction.commit_us
+            offset.transaction_lsn = begin.final_lsn
+        transaction = self._transaction
+        offset.lsn, offset.ordinal = lsn, self._ordinal
+        if isinstance(change, Update) and change.old is not None:
             change = change.completed()
         if self._watched is not None:
             self._touch(change)
         if isinstance(change, Truncate):
             if "t" not in self._config.skipped:
                 for oid in change.relations:
-                    self._truncate(self._tables.get(oid), position)
+                    self._truncate(self._tables.get(oid), transaction)
             return
         table = self._tables.get(change.relation)
         if isinstance(change, Insert) and change.relation in self.signals.oids:
@@ -292,14 +294,14 @@ class ChangeReader:
         if table is None:
             self.skipped_changes += 1
         elif isinstance(change, Delete):
-            self._delete(table, change.old, position)
+            self._delete(table, change.old, transaction)
         else:
             if None in change.new and (nulls := table.events.unexpected_nulls(change.new)):
                 table = self._tables[change.relation] = self._stream_table(table.relation, table.nullable | nulls)
             if isinstance(change, Insert):
-                self._insert(table, change.new, position)
+                self._insert(table, change.new, transaction)
             else:
-                self._update(table, change, position)
+                self._update(table, change, transaction)
 
     def _refuse(self, table: _StreamTable, error: DataError) -> None:
         refuse(self._report, error, table.events.topic, self.offset.lsn, self._partition, self._stored())
@@ -329,7 +331,7 @@ class ChangeReader:
         chunk = table.order.chunk_of(table.events.identity(cells), chunks)
         return chunk is not None and chunk.snapshot.sees(begin.xid)
 
-    def _truncate(self, table: _StreamTable | None, position: Position) -> None:
+    def _truncate(self, table: _StreamTable | None, transaction: Position) -> None:
         """A table was emptied: not for chunks that were read afterwards.
 
         If it was emptied between two chunks, the rows of the later one are read again: the event empties them, too.
@@ -342,28 +344,28 @@ class ChangeReader:
         seen = [chunk.snapshot.sees(begin.xid) for chunk in chunks]
         if seen and all(seen):
             return
-        self._emit(table, "t", None, None, None, position)
+        self._emit(table, "t", None, None, None, transaction)
         if any(seen):
             self.signals.ask_for_snapshot(name)
 
-    def _insert(self, table: _StreamTable, new: list[Cell], position: Position) -> None:
+    def _insert(self, table: _StreamTable, new: list[Cell], transaction: Position) -> None:
         if "c" in self._config.skipped or self._in_snapshot(table, new):
             return
         events, rendered = table.events, table.rendered
         if rendered is not None:
-            now_us = self._now_us()
-            self._records.add_bytes(events.topic, *rendered.record("c", new, position, now_us), now_us // 1000)
+            now_us, lsn = self._now_us(), self.offset.lsn
+            self._records.add_bytes(events.topic, *rendered.record("c", new, lsn, transaction, now_us), now_us // 1000)
             return
-        self._emit(table, "c", events.key(new), None, events.row(new), position)
+        self._emit(table, "c", events.key(new), None, events.row(new), transaction)
 
-    def _delete(self, table: _StreamTable, old: list[Cell], position: Position) -> None:
+    def _delete(self, table: _StreamTable, old: list[Cell], transaction: Position) -> None:
         if "d" in self._config.skipped or self._in_snapshot(table, old):
             return
         events, rendered = table.events, table.rendered
         if rendered is not None:
-            now_us = self._now_us()
+            now_us, lsn = self._now_us(), self.offset.lsn
             try:
-                key_bytes, value = rendered.record("d", old, position, now_us)
+                key_bytes, value = rendered.record("d", old, lsn, transaction, now_us)
             except DataError as error:
                 key_bytes = rendered.key(old)  # raises where the key is to blame: then there is no tombstone either
                 self._refuse(table, error)
@@ -373,7 +375,7 @@ class ChangeReader:
                 self._records.add_bytes(events.topic, key_bytes, None, now_us // 1000)
             return
         key = events.key(old)
-        self._emit_delete(table, key, old, position)
+        self._emit_delete(table, key, old, transaction)
         self._tombstone(events, key)
 
     def _emit_delete(
@@ -381,7 +383,7 @@ class ChangeReader:
         table: _StreamTable,
         key: dict[str, object] | None,
         old: list[Cell],
-        position: Position,
+        transaction: Position,
         headers: tuple[ConnectHeader, ...] = (),
     ) -> None:
         """A row goes; if its values cannot be captured, what follows still comes: the tombstone, or the new row."""
@@ -390,39 +392,39 @@ class ChangeReader:
         except DataError as error:
             self._refuse(table, error)
         else:
-            self._emit(table, "d", key, before, None, position, headers)
+            self._emit(table, "d", key, before, None, transaction, headers)
 
-    def _update(self, table: _StreamTable, change: Update, position: Position) -> None:
+    def _update(self, table: _StreamTable, change: Update, transaction: Position) -> None:
         events, old, new = table.events, change.old, change.new
         if old is not None and events.has_key and events.key(old) != events.key(new):
-            self._move(table, old, new, position)
+            self._move(table, old, new, transaction)
             return
-        if "u" in self._config.skipped or self._in_snapshot(table, new):
+        if "u" in self._config.skipped or (table.order is not None and self._in_snapshot(table, new)):
             return
         rendered = table.rendered
         if rendered is not None:
-            now_us = self._now_us()
+            now_us, lsn = self._now_us(), self.offset.lsn
             written = (
-                rendered.record("u", new, position, now_us)
+                rendered.record("u", new, lsn, transaction, now_us)
                 if old is None
-                else rendered.update(old, new, position, now_us)
+                else rendered.update(old, new, lsn, transaction, now_us)
             )
             self._records.add_bytes(events.topic, *written, now_us // 1000)
             return
         before = None if old is None else events.row(old)
-        self._emit(table, "u", events.key(new), before, events.row(new), position)
+        self._emit(table, "u", events.key(new), before, events.row(new), transaction)
 
-    def _move(self, table: _StreamTable, old: list[Cell], new: list[Cell], position: Position) -> None:
+    def _move(self, table: _StreamTable, old: list[Cell], new: list[Cell], transaction: Position) -> None:
         """A changed key: the old row goes, a new one comes; each is decided by its own key."""
         events = table.events
         old_key, new_key = events.key(old), events.key(new)
         if "d" not in self._config.skipped and not self._in_snapshot(table, old):
             header = ConnectHeader("__debezium.newkey", new_key, events.key_schema)
-            self._emit_delete(table, old_key, old, position, (header,))
+            self._emit_delete(table, old_key, old, transaction, (header,))
             self._tombstone(events, old_key, (header,))
         if "c" not in self._config.skipped and not self._in_snapshot(table, new):
             header = ConnectHeader("__debezium.oldkey", old_key, events.key_schema)
-            self._emit(table, "c", new_key, None, events.row(new), position, (header,))
+            self._emit(table, "c", new_key, None, events.row(new), transaction, (header,))
 
     def _emit(
         self,
@@ -431,7 +433,7 @@ class ChangeReader:
         key: dict[str, object] | None,
         before: dict[str, object] | None,
         after: dict[str, object] | None,
-        position: Position,
+        transaction: Position,
         headers: tuple[ConnectHeader, ...] = (),
     ) -> None:
         if table is None:
@@ -445,7 +447,7 @@ class ChangeReader:
                 key_schema=events.key_schema if key is not None else None,
                 key=key,
                 value_schema=events.value_schema,
-                value=events.envelope(op, before, after, position),
+                value=events.envelope(op, before, after, transaction._replace(lsn=self.offset.lsn)),
                 headers=headers,
             )
         )
