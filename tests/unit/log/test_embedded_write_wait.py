@@ -25,6 +25,13 @@ log = EmbeddedLog(LogConfig("embedded", sys.argv[1], {"fsync": "false", "cleaner
 log._store.write(lambda tables: os.kill(os.getpid(), signal.SIGSTOP))
 log.close()
 """
+SECOND_WORKER = """
+import sys
+from hayase.cli.main import app
+from hayase.log.embedded import write_wait
+write_wait._NOTICE_S = 0.2
+app(["connect", "--log-dir", sys.argv[1], "-c", "group.id=shop", "--listen", "http://127.0.0.1:0"])
+"""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -61,3 +68,25 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named_by_those_that_wait(
         other.kill()
         other.wait()
         log.close()
+
+
+@pytest.mark.long
+def test_a_worker_of_connectors_that_cannot_open_the_log_says_which_process_was_stopped(tmp_path: Path) -> None:
+    first = subprocess.Popen([sys.executable, "-c", STOPS_WHILE_IT_WRITES, str(tmp_path)])
+    second: subprocess.Popen[str] | None = None
+    try:
+        wait_until(lambda: Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2][1] == "T")
+        second = subprocess.Popen(
+            [sys.executable, "-c", SECOND_WORKER, str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
+        assert second.stderr is not None
+        said = second.stderr.readline()
+        assert "for the write lock of the embedded log" in said and f"is stopped: pid {first.pid} of user" in said
+        os.kill(first.pid, signal.SIGCONT)
+        assert first.wait(20) == 0
+        assert "connectors run" in second.stderr.readline() + second.stderr.readline()
+    finally:
+        for process in (first, second):
+            if process is not None:
+                process.kill()
+                process.wait()
