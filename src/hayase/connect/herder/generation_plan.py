@@ -55,8 +55,8 @@ def plan_generation(
         partitions: of a sink.
         topic_used: called with a task and a topic that it uses.
     """
+    assert isinstance(connector, SourceConnector | SinkConnector)
     cls = type(connector)
-    assert issubclass(cls, (SourceConnector, SinkConnector))
     generations = Generations(env.log, env.config.group)
     before = {task: marker.epoch for task, marker in generations.markers(name).items()}
     _prepare_topics(env, cls, props)
