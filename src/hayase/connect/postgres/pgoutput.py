@@ -213,9 +213,9 @@ def _row(data: bytes, at: int) -> tuple[list[Cell], int]:
     for _ in range(count):
         kind = data[at]
         if kind == _TEXT:
-            begin = at + 5
+            begin = at = at + 5
             # A size below zero is one beyond the end, as an unsigned number.
-            at = begin + _U32(data, at + 1)[0]
+            at += _U32(data, at - 4)[0]
             append(data[begin:at].decode())
         elif kind == _NULL:
             append(None)
