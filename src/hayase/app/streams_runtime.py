@@ -130,6 +130,7 @@ class StreamsRuntime:
         state_listener: StateListener | None = None,
         uncaught_exception_handler: UncaughtExceptionHandler | None = None,
         delete_removed_stores: bool = False,
+        paused: bool | None = None,
     ) -> NamedTopology:
         """Add a topology; in a running runtime it is started at once.
 
@@ -144,6 +145,8 @@ class StreamsRuntime:
             state_listener: see `StreamsApp.set_state_listener`.
             uncaught_exception_handler: see `StreamsApp.set_uncaught_exception_handler`.
             delete_removed_stores: see `StreamsApp.delete_removed_stores`.
+            paused: `True`: it begins no epoch until `resume`; `False`: it runs, also if the runtime remembers that it
+                was paused; default: as the runtime remembers, and else it runs.
 
         Raises:
             ConfigError: a name or setting is not allowed.
@@ -159,7 +162,7 @@ class StreamsRuntime:
         with self._set.changing(name):
             with self._lock:  # it is in the set when all are started, or is started here
                 self._check_open()
-                app = self._set.add(name, program)
+                app = self._set.add(name, program, paused=paused)
                 started = self._state is State.RUNNING
             if started:
                 try:

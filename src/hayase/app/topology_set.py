@@ -75,6 +75,8 @@ class TopologySet:
         self._programs: dict[str, Program] = {}
         self._topologies: dict[str, NamedTopology] = {}
         self._paused: set[str] = set()
+        self._decided: set[str] = set()
+        """Topologies of which this program has said whether they are paused: what is remembered does not count."""
         self._changes: dict[str, _Change] = {}
         self._publishing = threading.Lock()
         self._membership: Membership | None = None
@@ -139,8 +141,13 @@ class TopologySet:
         """A start of a topology that is not in the set."""
         return program.made(name, self._config_of(name, program))
 
-    def add(self, name: str, program: Program) -> NamedTopology:
+    def add(self, name: str, program: Program, *, paused: bool | None = None) -> NamedTopology:
         """Put a new topology into the set.
+
+        Args:
+            name: its name.
+            program: what it is started with.
+            paused: whether it is to be paused; `None`: as it is remembered.
 
         Raises:
             TopologyError: `TOPOLOGY_EXISTS`.
@@ -148,6 +155,8 @@ class TopologySet:
         app = self.make(name, program)
         with self._lock:
             self._check_new(name, app)
+            if paused is not None:
+                self._decide(name, paused)
             self.put(name, program, app)
         return app
 
@@ -163,6 +172,7 @@ class TopologySet:
         with self._lock:
             del self._programs[name], self._topologies[name]
             self._paused.discard(name)
+            self._decided.discard(name)
 
     def set_paused(self, name: str, paused: bool) -> None:
         """Have a topology paused, or go on, at this start and later ones.
@@ -172,12 +182,18 @@ class TopologySet:
         """
         with self._lock:
             app = self.topology(name)
+            self._decide(name, paused)
             if paused:
-                self._paused.add(name)
                 app.pause()
             else:
-                self._paused.discard(name)
                 app.resume()
+
+    def _decide(self, name: str, paused: bool) -> None:
+        self._decided.add(name)
+        if paused:
+            self._paused.add(name)
+        else:
+            self._paused.discard(name)
 
     def is_paused(self, name: str) -> bool:
         """Whether a topology is to be paused."""
@@ -193,8 +209,8 @@ class TopologySet:
         """
         self._membership = membership
         for name, member in membership.members.items():
-            if member.paused:
-                with self._lock:
+            with self._lock:
+                if member.paused and name not in self._decided:
                     self._paused.add(name)
                     if name in self._topologies:
                         self._topologies[name].pause()

@@ -78,7 +78,13 @@ class QuietRuntime:
         self.state = State.RUNNING
 
     def add_topology(
-        self, name: str, topology: object, settings: object, *, state_listener: Callable[[State, State], None]
+        self,
+        name: str,
+        topology: object,
+        settings: object,
+        *,
+        paused: bool | None = None,
+        state_listener: Callable[[State, State], None],
     ) -> None:
         """See StreamsRuntime."""
         if name == "slow":

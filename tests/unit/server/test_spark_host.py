@@ -68,6 +68,23 @@ def test_a_query_that_is_read_while_spark_starts_says_so(tmp_path: Path) -> None
             host.open_store("CSAS_C_0", "store")
 
 
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_paused_query_is_added_to_the_runtime_as_one_that_is_paused(tmp_path: Path, is_paused: bool) -> None:
+    added: dict[str, bool | None] = {}
+
+    def add(name: str, topology: object, settings: object, *, paused: bool | None = None) -> None:
+        added[name] = paused
+
+    with host_with_query(tmp_path) as host:
+        if is_paused:
+            host.pause("CSAS_C_0")
+        host._runtime = cast(
+            "Any", SimpleNamespace(state=State.RUNNING, add_topology=add, pause=lambda name: None, topologies={})
+        )
+        work_off(host)
+    assert added == {"CSAS_C_0": is_paused}
+
+
 @pytest.mark.parametrize("state", [State.ERROR, State.RUNNING])
 def test_a_query_that_is_dropped_while_the_runtimes_process_is_gone_loses_its_state(
     tmp_path: Path, forgotten: list[str], state: State

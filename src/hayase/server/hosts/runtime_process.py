@@ -113,10 +113,12 @@ class RuntimeProcess:
         lower_priority(self._nice)
         return subprocess.Popen(command, pass_fds=[descriptor])
 
-    def add_topology(self, name: str, topology: Topology, settings: Mapping[str, object]) -> None:
+    def add_topology(
+        self, name: str, topology: Topology, settings: Mapping[str, object], *, paused: bool | None = None
+    ) -> None:
         """See `StreamsRuntime.add_topology`."""
         config = topology_config(self._settings, name, settings, None)
-        request = Request("add_topology", name, (topology, dict(settings)), {})
+        request = Request("add_topology", name, (topology, dict(settings)), {"paused": paused})
         self._ask(request, lambda report: self._keep(name, RemoteTopology(topology, config, report)))
 
     def restart(self, name: str) -> None:

@@ -301,9 +301,7 @@ class SparkHost:
             if hosted.is_added:
                 self._live.remove_topology(name, timeout=timedelta(seconds=self._stop_timeout_s))
                 hosted.is_added = False
-            self._live.add_topology(name, hosted.query.topology, hosted.settings)
-            if hosted.paused:
-                self._live.pause(name)
+            self._live.add_topology(name, hosted.query.topology, hosted.settings, paused=hosted.paused)
             hosted.is_added = True
         except HayaseError as error:
             hosted.failures.add(error)
