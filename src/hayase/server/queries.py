@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from hayase.server.limits import PullLimits
 from hayase.server.pull.prepared import PreparedLookups, StatementShape
@@ -13,6 +14,7 @@ from hayase.server.push.query import PushRows
 from hayase.server.push.running import PushQueries
 from hayase.server.push.shareable import is_stateless
 from hayase.server.push.shown import ShownTopology, begins_at, run_settings
+from hayase.server.row_streams import in_rows_thread
 from hayase.server.rows import RowStream
 from hayase.server.services import QueryServices
 from hayase.sql.analysis.pull import NOT_FOR_PULL
@@ -29,6 +31,8 @@ _SCALABLE, _TRANSIENT = "SCALABLE_PUSH_QUERY", "transient"
 PUSH_V2 = "ksql.query.push.v2.enabled"
 ADHOC = "hayase.query.pull.adhoc.enabled"
 SUBSTITUTION = "ksql.variable.substitution.enable"
+_SHORT = 2_000
+"""Characters of a statement whose parsing and analysis take less than to have a thread do it."""
 
 
 async def start_query(
@@ -72,13 +76,17 @@ async def start_query(
             prepared.keep(shape, pull, services)
 
     begin: Location | None = None
+    is_long = len(text) > _SHORT
     try:
-        query = _select(text, variables, settings).query
+        select = partial(_select, text, variables, settings)
+        query = (await in_rows_thread(select) if is_long else select()).query
         begin = query.location
         if query.emit is not None:
             loop = asyncio.get_running_loop()
             return await asyncio.to_thread(_start_push, query, services, running, settings, loop)
-        return await _limited(limits, lambda release: start_pull(query, services, settings, release, keep))
+        return await _limited(
+            limits, lambda release: start_pull(query, services, settings, release, keep, is_long=is_long)
+        )
     except SqlError as error:
         if _may_be_adhoc(error, text, settings):
             return await _start_adhoc(text, error, services, limits, settings)

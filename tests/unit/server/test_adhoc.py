@@ -11,6 +11,7 @@ from tests.unit.server.servers import DataServer, refused, rows
 
 from hayase.server.pull.adhoc_sql import is_candidate, read_adhoc
 from hayase.sql.errors import ParseFailedError, StatementError
+from hayase.sql.grammar.limits import MAX_TOKENS
 
 _STATEMENTS = """
     CREATE STREAM orders (id INT KEY, item STRING, cents DECIMAL(6, 2), tags ARRAY<STRING>)
@@ -135,6 +136,12 @@ def test_nothing_but_tables_of_the_catalog_is_read(text: str) -> None:
 def test_only_one_query_is_understood(text: str) -> None:
     with pytest.raises((ParseFailedError, StatementError)):
         read_adhoc(text)
+
+
+def test_a_query_has_no_more_words_than_any_other_statement() -> None:
+    conditions = " OR ".join(f"n = {number}" for number in range(MAX_TOKENS // 4))
+    with pytest.raises(ParseFailedError, match=f"at most {MAX_TOKENS} are allowed"):
+        read_adhoc(f"SELECT * FROM sales WHERE {conditions};")
 
 
 def test_a_file_is_no_table() -> None:

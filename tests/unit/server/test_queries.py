@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.unit.server.asgi import Answer, ask, request
 from tests.unit.server.loops import in_loop
 from tests.unit.server.servers import DataServer, refused, rows
+
+from hayase.server import queries
+from hayase.server.pull import start
 
 _KSQL_JSON = {"accept": "application/vnd.ksql.v1+json"}
 _EARLIEST = {"auto.offset.reset": "earliest"}
@@ -64,6 +69,21 @@ class TestPullQueries:
     @in_loop
     async def test_a_key_that_is_not_there_finds_none(self, server: DataServer) -> None:
         assert await rows(server, "SELECT * FROM sales WHERE item = 'x';") == []
+
+    @in_loop
+    async def test_a_long_statement_is_analyzed_beside_other_requests(
+        self, server: DataServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loop, found = threading.get_ident(), []
+        for part in (queries, start):
+            for name in ("parse_statement", "analyze_pull", "build_push_topology"):
+                if (real := getattr(part, name, None)) is not None:
+                    monkeypatch.setattr(part, name, _noting_thread(real, found))
+        ids = ", ".join(map(str, range(1_000)))
+        assert await rows(server, f"SELECT n FROM sales WHERE total IN ({ids}) AND item = 'pen';") == [[1]]
+        assert await rows(server, f"SELECT id FROM orders WHERE id IN ({ids}) AND cents = 7;") == [[4]]
+        assert len(found) == 5
+        assert loop not in found
 
     @in_loop
     async def test_several_keys_find_each_once(self, server: DataServer) -> None:
@@ -249,3 +269,11 @@ async def _query_id(answer: Answer) -> str:
 async def _closed(server: DataServer, query_id: str) -> tuple[int, bytes]:
     async with request(server.app, "/close-query", {"queryId": query_id}) as answer:
         return answer.status, await answer.body()
+
+
+def _noting_thread(real: Callable[..., Any], found: list[int]) -> Callable[..., Any]:
+    def noting(*arguments: Any, **named: Any) -> Any:
+        found.append(threading.get_ident())
+        return real(*arguments, **named)
+
+    return noting

@@ -16,6 +16,7 @@ import duckdb
 
 from hayase.server.pull.stores import AsOf
 from hayase.sql.errors import ParseFailedError, StatementError
+from hayase.sql.grammar.parser import bounded_tokens
 from hayase.sql.grammar.tokens import tokens_of
 from hayase.sql.types.times import parse_timestamp
 
@@ -60,7 +61,7 @@ def read_adhoc(text: str) -> AdHocQuery:
     """A query in ksqlDB's spelling of names, checked.
 
     Raises:
-        ParseFailedError: DuckDB does not understand it.
+        ParseFailedError: DuckDB does not understand it, or it is longer than a statement may be.
         StatementError: it has something that is not allowed.
     """
     text, as_of = _as_of(text)
@@ -95,7 +96,7 @@ def _as_of(text: str) -> tuple[str, AsOf | None]:
 def _spelled(text: str) -> str:
     """The text with names as they count, in double quotes where they need them, and fields behind a dot."""
     parts, end = [], 0
-    for token in tokens_of(text):
+    for token in bounded_tokens(text):
         assert token.start_pos is not None
         assert token.end_pos is not None
         parts.append(text[end : token.start_pos])

@@ -43,6 +43,8 @@ async def start_pull(
     settings: Mapping[str, object],
     on_close: OnClose,
     keep: Callable[[TablePull], None] = lambda pull: None,
+    *,
+    is_long: bool = False,
 ) -> RowStream:
     """The answer of a pull query.
 
@@ -52,18 +54,23 @@ async def start_pull(
         settings: of the statement.
         on_close: called once, when the answer is complete or its reader has gone.
         keep: gets the look-up that the query is, if it is one.
+        is_long: its analysis keeps no other request waiting.
 
     Raises:
         StatementError: the query breaks a rule, or what it reads is not there.
     """
     engine = services.engine
-    if query.where is not None and may_take_seconds(query.where):  # a key may be computed
-        plan = await in_rows_thread(lambda: analyze_pull(query, engine.catalog, engine.functions, settings))
-    else:
+
+    def analyzed() -> tuple[PullPlan, TablePull | None]:
         plan = analyze_pull(query, engine.catalog, engine.functions, settings)
-    if not plan.source.is_table:
+        return plan, _table_pull(plan, services, settings) if plan.source.is_table else None
+
+    if is_long or (query.where is not None and may_take_seconds(query.where)):  # a key may be computed
+        plan, pull = await in_rows_thread(analyzed)
+    else:
+        plan, pull = analyzed()
+    if pull is None:
         return await _start_stream(plan, services, settings, on_close)
-    pull = _table_pull(plan, services, settings)
     if plan.path.lookups is not None:
         if pull.may_wait:
             return await _answer_keys(pull, services, on_close)
@@ -179,7 +186,7 @@ async def _start_stream(
         )
     push = PushPlan(plan.step, plan.items, plan.columns, (plan.source,), plan.limit)
     engine = services.engine
-    topology = build_push_topology(push, engine.functions, settings, services.registry)
+    topology = await in_rows_thread(lambda: build_push_topology(push, engine.functions, settings, services.registry))
     tails = services.tails
     values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
     columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)

@@ -86,10 +86,7 @@ def parse_expression(text: str) -> Expression:
     Raises:
         ParseFailedError: with line and column.
     """
-    _check_characters(text)
-    tokens = list(tokens_of(text))
-    _check_tokens(tokens, text)
-    return build_expression(branch(parse_tree(tokens, "only_expression", text, None)))
+    return build_expression(branch(parse_tree(bounded_tokens(text), "only_expression", text, None)))
 
 
 def parse_type(text: str) -> SqlType:
@@ -98,10 +95,20 @@ def parse_type(text: str) -> SqlType:
     Raises:
         ParseFailedError: with line and column.
     """
+    return build_type(branch(parse_tree(bounded_tokens(text), "only_type", text, None)))
+
+
+def bounded_tokens(text: str) -> list[Token]:
+    """The tokens of one statement, or of a part of it.
+
+    Raises:
+        ParseFailedError: `TOO_LONG`: it has more characters or tokens than a statement may have; others with line and
+            column.
+    """
     _check_characters(text)
     tokens = list(tokens_of(text))
     _check_tokens(tokens, text)
-    return build_type(branch(parse_tree(tokens, "only_type", text, None)))
+    return tokens
 
 
 def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStatement:
