@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from hayase.core.errors import UnknownTopicError
 from hayase.log.protocol import EpochWriter, Log, OutputBatch
-from hayase.server.topics import LogTopics
+from hayase.server.topics import LogTopics, topic_is_gone
 from hayase.sql.statements.results import ProducedRecord
 
 
@@ -31,7 +32,7 @@ class RecordInserts:
         """Write records in order, and wait until the log has them.
 
         Raises:
-            StatementError: a topic is read-only.
+            StatementError: a topic is read-only, or is gone.
             HayaseError: the log refuses a record, or cannot be reached.
         """
         batches: list[OutputBatch] = []
@@ -50,7 +51,14 @@ class RecordInserts:
                 self.written += len(batch)
             if self._writer is None:
                 self._writer = self._log.writer()
-            self._writer.append(batches)
+            try:
+                self._writer.append(batches)
+            except UnknownTopicError as error:
+                raise topic_is_gone(self._missing(batches, error)) from error
+
+    def _missing(self, batches: Sequence[OutputBatch], error: UnknownTopicError) -> object:
+        gone = (batch.topic for batch in batches if self._topics.partitions(batch.topic) is None)
+        return next(gone, error.context.get("topic", batches[0].topic))
 
     def close(self) -> None:
         """Let go of the connection."""

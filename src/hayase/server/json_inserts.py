@@ -10,7 +10,7 @@ from hayase.server.context import ServerContext
 from hayase.server.errors import BAD_JSON, BAD_REQUEST, RequestError
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.catalog.sources import ROWTIME, DataSource
-from hayase.sql.errors import SqlError
+from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.formats.json_reading import DECODER, reader
 from hayase.sql.grammar.parser import parse_expression
 from hayase.sql.statements.insert import record_of
@@ -50,7 +50,7 @@ class RowInserts:
         """Write the row of a line.
 
         Raises:
-            RequestError: it is no such row.
+            RequestError: it is no such row, or its topic cannot be written or is gone.
             HayaseError: it cannot be written.
         """
         try:
@@ -63,7 +63,11 @@ class RowInserts:
         for column in self._source.key:
             if values.get(column.name) is None and self._source.is_table:
                 raise _bad("INVALID_INSERT", f"Key field must be specified: {column.name}")
-        self._context.inserts.write([record_of(self._source, values, self._context.registry)])
+        record = record_of(self._source, values, self._context.registry)
+        try:
+            self._context.inserts.write([record])
+        except StatementError as error:  # there is no statement here
+            raise _bad(error.condition, error.message) from error
 
     def _named(self, row: Mapping[str, Any]) -> list[tuple[str, Any]]:
         named = []

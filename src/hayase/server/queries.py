@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+from hayase.core.errors import UnknownTopicError
 from hayase.server.limits import PullLimits
 from hayase.server.pull.prepared import PreparedLookups, StatementShape
 from hayase.server.pull.start import answer_key, start_adhoc, start_pull
@@ -17,6 +18,7 @@ from hayase.server.push.shown import ShownTopology, begins_at, run_settings
 from hayase.server.row_streams import in_rows_thread
 from hayase.server.rows import RowStream
 from hayase.server.services import QueryServices
+from hayase.server.topics import topic_is_gone
 from hayase.sql.analysis.pull import NOT_FOR_PULL
 from hayase.sql.analysis.push import PushPlan, analyze_push
 from hayase.sql.ast.location import Location
@@ -59,7 +61,8 @@ async def start_query(
 
     Raises:
         ParseFailedError: it is no statement.
-        StatementError: the statement is no SELECT, breaks a rule, or there are too many queries.
+        StatementError: the statement is no SELECT, breaks a rule, reads a topic that is gone, or there are too many
+            queries.
     """
     shape = None if variables else StatementShape.of(text, overrides)
     if shape is not None and (found := prepared.find(shape, services)) is not None:
@@ -87,6 +90,10 @@ async def start_query(
         return await _limited(
             limits, lambda release: start_pull(query, services, settings, release, keep, is_long=is_long)
         )
+    except UnknownTopicError as error:
+        gone = topic_is_gone(error.context.get("topic"))
+        gone.statement = text
+        raise gone from error
     except SqlError as error:
         if _may_be_adhoc(error, text, settings):
             return await _start_adhoc(text, error, services, limits, settings)

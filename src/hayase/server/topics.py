@@ -97,6 +97,15 @@ class LogTopics:
             )
 
 
+def topic_is_gone(topic: object) -> StatementError:
+    """The error of a statement whose stream or table has no topic any more."""
+    return StatementError(
+        "UNKNOWN_TOPIC",
+        f"Topic '{topic}' does not exist any more, and this server has not deleted it. Make the topic again, with the "
+        "partitions that it had; or DROP the stream or table that has it, and CREATE it again",
+    )
+
+
 def _matches(patterns: Sequence[re.Pattern[str]], name: str) -> bool:
     return any(pattern.fullmatch(name) for pattern in patterns)
 

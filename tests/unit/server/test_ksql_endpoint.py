@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -328,6 +329,47 @@ def test_a_row_with_a_column_that_the_stream_lacks_is_answered_with_those_there_
 def test_inserts_into_what_is_not_there_are_refused(client: TestClient) -> None:
     response = client.post("/inserts-stream", content=b'{"target":"nope"}\n')
     assert (response.status_code, response.json()["error_code"]) == (400, 40000)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/ksql", {"ksql": "INSERT INTO s (k, v) VALUES ('a', 1);"}),
+        ("/query", {"ksql": "SELECT * FROM s EMIT CHANGES LIMIT 1;"}),
+        ("/query-stream", {"sql": "SELECT * FROM s EMIT CHANGES LIMIT 1;"}),
+        ("/query-stream", {"sql": "SELECT * FROM s;"}),
+    ],
+)
+def test_a_statement_about_records_of_a_deleted_topic_is_refused_with_the_name_of_the_topic(
+    client: TestClient, context: ServerContext, path: str, body: dict[str, str]
+) -> None:
+    ksql(client, STREAM)
+    context.log.delete_topic("s")
+    response = client.post(path, json=body)
+    answer = response.json()
+    assert (response.status_code, answer["error_code"], answer["@type"]) == (400, 40001, "statement_error")
+    assert "Topic 's' does not exist any more" in answer["message"]
+    assert answer["statementText"] == next(iter(body.values()))
+
+
+def test_a_row_of_a_deleted_topic_is_refused_with_the_name_of_the_topic(
+    client: TestClient, context: ServerContext
+) -> None:
+    ksql(client, STREAM)
+    context.log.delete_topic("s")
+    (answer,) = client.post("/inserts-stream", content=b'{"target":"s"}\n{"K":"a","V":1}\n').text.splitlines()
+    error = json.loads(answer)
+    assert (error["@type"], error["error_code"], error["seq"]) == ("generic_error", 40000, 0)
+    assert "Topic 's' does not exist any more" in error["message"]
+
+
+def test_rows_are_inserted_again_once_a_deleted_topic_is_made_again(client: TestClient, context: ServerContext) -> None:
+    ksql(client, STREAM + "INSERT INTO s (k, v) VALUES ('a', 1);")
+    context.log.delete_topic("s")
+    refused(client, "INSERT INTO s (k, v) VALUES ('a', 2);")
+    context.log.create_topic("s", 2)
+    ksql(client, "INSERT INTO s (k, v) VALUES ('a', 3);")
+    assert rows(client, "SELECT * FROM s;") == [["a", 3]]
 
 
 def test_closing_a_query_that_does_not_run_is_refused(client: TestClient) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from random import Random
+from typing import TYPE_CHECKING
 
 from hayase.server.pull.row_limit import check_rows, rows_limited
 from hayase.server.pull.stores import PinnedStore
@@ -27,6 +28,9 @@ from hayase.sql.expressions.open_ended import may_take_seconds
 from hayase.sql.plan.kept_table import kept_table
 from hayase.sql.plan.push import TOMBSTONE, build_push_topology, rows_serde_of
 from hayase.sql.settings import is_on
+
+if TYPE_CHECKING:  # a server answers its first requests without it
+    from hayase.topology.topology import Topology
 
 _ID_BITS = 63
 _IDS = Random()
@@ -186,8 +190,13 @@ async def _start_stream(
         )
     push = PushPlan(plan.step, plan.items, plan.columns, (plan.source,), plan.limit)
     engine = services.engine
-    topology = await in_rows_thread(lambda: build_push_topology(push, engine.functions, settings, services.registry))
     tails = services.tails
+
+    def built() -> Topology:
+        tails.partitions([plan.source.topic])  # an error of the request, and not behind the head of its answer
+        return build_push_topology(push, engine.functions, settings, services.registry)
+
+    topology = await in_rows_thread(built)
     values = stream_values(topology, run_settings(settings), tails, lambda topic: len(tails.partitions([topic])))
     columns = tuple(ResultColumn(column.name, column.type, column.name in plan.key) for column in plan.columns)
     batches = _bounded(_stream_batches(push, values), services)
