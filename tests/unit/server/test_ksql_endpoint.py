@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.unit.server.command_servers import client_of, ksql, refused, rows, server_in, wait_until
 
+from hayase.core.errors import LogError
 from hayase.server.context import ServerContext
 
 STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=2);"
@@ -361,6 +362,20 @@ def test_a_row_of_a_deleted_topic_is_refused_with_the_name_of_the_topic(
     error = json.loads(answer)
     assert (error["@type"], error["error_code"], error["seq"]) == ("generic_error", 40000, 0)
     assert "Topic 's' does not exist any more" in error["message"]
+
+
+def test_an_insert_that_fails_in_whatever_way_because_the_topic_has_just_gone_names_the_topic(
+    client: TestClient, context: ServerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_no_broker(batches: object) -> None:
+        raise LogError("BROKER_UNAVAILABLE", "no answer from the Kafka cluster while writing a record")
+
+    ksql(client, STREAM + "INSERT INTO s (k, v) VALUES ('a', 1);")
+    monkeypatch.setattr(context.inserts._writer, "append", of_no_broker)
+    context.log.delete_topic("s")  # a moment after the insert: it is not looked for
+    assert "Topic 's' does not exist any more" in refused(client, "INSERT INTO s (k, v) VALUES ('a', 2);")["message"]
+    context.log.create_topic("s", 2)
+    assert refused(client, "INSERT INTO s (k, v) VALUES ('a', 2);", 500)["error_code"] == 50000
 
 
 def test_rows_are_inserted_again_once_a_deleted_topic_is_made_again(client: TestClient, context: ServerContext) -> None:
