@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -30,6 +31,12 @@ from hayase.server.settings import ServerSettings
 from hayase.server.topics import LogTopics
 from hayase.sql.engine import SqlEngine
 from hayase.sql.settings import effective
+
+_LOG = logging.getLogger("hayase.server")
+_SILENT = (
+    "another server of the same ksql.service.id has taken over its queries, because this one was silent for too long: "
+    "was the machine paused, or the log out of reach? Start it again when the other one has ended"
+)
 
 
 @dataclass
@@ -101,15 +108,16 @@ class ServerContext:
         """See `QueryServices.statement_settings`; raises RequestError for settings that requests may not set."""
         return effective(self.engine.settings, checked_overrides(overrides, self.settings))
 
-    def give_way(self) -> None:
+    def give_way(self, why: str = _SILENT) -> None:
         """Another server has taken over the log: end queries and connectors, refuse statements that change something.
 
-        Calling it again does nothing.
+        Calling it again does nothing more. Waits for the epochs at work.
+
+        Args:
+            why: for who asks the server to change something.
         """
-        self.commands.give_up(
-            "another server of the same ksql.service.id has taken over its queries, because this one was silent for "
-            "too long: was the machine paused, or the log out of reach? Start it again when the other one has ended"
-        )
+        _LOG.error("queries and connectors end here: %s", why)
+        self.commands.give_up(why)
         self.host.close()
         self.connect.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -65,7 +66,7 @@ def open_server(
         start_queries: begin to run queries; else `ServerContext.start_queries` does, when the server answers already.
 
     Raises:
-        LeaseHeldError: a server of the same service id runs with that state folder.
+        LeaseHeldError: a server of the same service id runs with that state folder, or that log.
         HayaseError: the log cannot be opened.
     """
     config = StreamsConfig(settings.runtime)
@@ -89,12 +90,10 @@ def open_server(
             if context is not None:
                 context.give_way()
 
-        in_log: WorkerLease | None = None
-        if settings.in_process:  # on Spark a topology whose outputs are those of another checkpoint does not start
-            in_log = _take_lease_in_log(settings, config, held, give_way)
+        in_log = _take_lease_in_log(settings, config, held, give_way)
         context = _opened(settings, config, functions, log, schemas, users)
         context.held = held
-        if in_log is not None and in_log.lost is not None:  # while commands were replayed
+        if in_log.lost is not None:  # while commands were replayed
             context.give_way()
         if start_queries:
             context.start_queries()
@@ -151,8 +150,11 @@ def _opened(
     def settings_of_query(given: Mapping[str, object]) -> Mapping[str, object]:
         return logged_query_settings(given, settings.topologies, topics)
 
+    def fenced(why: str) -> None:  # in a thread: a command holds the lock of commands
+        threading.Thread(target=context.give_way, args=(why,), name="hayase-give-way", daemon=True).start()
+
     times = QueryTimes()
-    commands = CommandExecutor(engine, command_log, topics, host, registry, settings_of_query)
+    commands = CommandExecutor(engine, command_log, topics, host, registry, settings_of_query, fenced)
     context = ServerContext(
         settings=settings,
         log=log,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -146,14 +147,25 @@ def test_a_topic_that_was_made_again_is_not_deleted_by_the_replay_of_a_drop(tmp_
 
 
 @pytest.mark.long
-def test_a_second_server_on_the_same_log_is_not_started_whatever_its_state_folder_is(tmp_path: Path) -> None:
-    with (
-        server_in(tmp_path),
-        pytest.raises(LeaseHeldError, match=r"runs the queries of this log \(pid \d+.*another ksql\.service\.id"),
-    ):
-        open_server(settings_in(tmp_path, state_dir=tmp_path / "elsewhere"))
-    with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as context:
+@pytest.mark.parametrize("in_process", ["true", "false"])
+def test_a_second_server_on_the_same_log_is_not_started_whatever_its_state_folder_is(
+    tmp_path: Path, in_process: str
+) -> None:
+    first, second = (
+        settings_in(tmp_path, state_dir=tmp_path / name, hayase_server_in_process=in_process)
+        for name in ("here", "elsewhere")
+    )
+    context = open_server(first, start_queries=False)
+    try:
+        with pytest.raises(LeaseHeldError, match=r"runs the queries of this log \(pid \d+.*another ksql\.service\.id"):
+            open_server(second, start_queries=False)
+    finally:
+        context.close()
+    context = open_server(second, start_queries=False)
+    try:
         assert context.status == "RUNNING"
+    finally:
+        context.close()
 
 
 @pytest.mark.long
@@ -205,7 +217,7 @@ def test_a_server_that_is_taken_over_while_it_replays_its_commands_runs_no_queri
 
 def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the second one takes the first for dead."""
-    monkeypatch.setattr("hayase.server.server._take_lease_in_log", lambda *_: None)
+    monkeypatch.setattr("hayase.server.server._take_lease_in_log", lambda *_: SimpleNamespace(lost=None))
     elsewhere = tmp_path / "elsewhere"
     with server_in(tmp_path) as first, server_in(tmp_path, state_dir=elsewhere) as second:
         execute(first, "CREATE TYPE a AS INT;")
@@ -214,6 +226,23 @@ def test_two_servers_cannot_write_the_same_command_topic(tmp_path: Path, monkeyp
         assert caught.value.code == 50302
         assert second.status == "DEGRADED"
         assert execute(first, "CREATE TYPE c AS INT;")[0].sequence == 1
+
+
+def test_a_server_that_finds_another_one_in_its_command_topic_ends_its_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hayase.server.server._take_lease_in_log", lambda *_: SimpleNamespace(lost=None))
+    with server_in(tmp_path) as first:
+        execute(first, STREAM + TABLE)
+        with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as second:
+            execute(second, "CREATE TYPE a AS INT;")
+            assert first.host.status("CTAS_T_0").state is QueryState.RUNNING
+            with pytest.raises(RequestError, match="another server writes"):
+                execute(first, "CREATE TYPE b AS INT;")
+            wait_until(lambda: first.host.status("CTAS_T_0").state is not QueryState.RUNNING)
+            assert second.host.status("CTAS_T_0").state is QueryState.RUNNING
+            with pytest.raises(RequestError, match="another server writes"):
+                execute(first, "CREATE TYPE c AS INT;")
 
 
 @pytest.mark.long

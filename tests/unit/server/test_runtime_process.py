@@ -24,6 +24,7 @@ from tests.unit.server.runtime_of_tests import START_TAKES_S, QuietRuntime
 from hayase.app.runtime_settings import topology_config
 from hayase.app.states import State
 from hayase.app.streams_runtime import StreamsRuntime
+from hayase.connect import worker_lease
 from hayase.core.errors import StreamsStoppedError, TopologyError
 from hayase.dsl.builder import StreamsBuilder
 from hayase.runtime.wire.pickling import pickled
@@ -43,6 +44,7 @@ FIRST_ENDS = "TEST_FIRST_RUNTIME_ENDS"
 ROOT = Path(__file__).parents[3]
 TIMEOUT = timedelta(seconds=5)
 NICE = 17
+_WITH_SHORT_BEATS = {**(worker_lease.WorkerLease.__init__.__kwdefaults__ or {}), "beat_s": 0.1}
 
 
 def copying() -> Topology:
@@ -202,17 +204,23 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[RuntimeProcess]:
     return found
 
 
+def settings_of(folder: Path, **more: object) -> ServerSettings:
+    return ServerSettings.of(
+        {
+            "hayase.server.in.process": "false",
+            "log.dir": str(folder / "log"),
+            "state.dir": str(folder / "state"),
+            "ksql.query.retry.backoff.initial.ms": 1,
+            "hayase.server.queries.nice": 0,
+            **more,
+        }
+    )
+
+
 @contextlib.contextmanager
 def server_with_queries(folder: Path) -> Iterator[ServerContext]:
     """A server with two queries, whose runtime is replaced at once."""
-    settings = {
-        "hayase.server.in.process": "false",
-        "log.dir": str(folder / "log"),
-        "state.dir": str(folder / "state"),
-        "ksql.query.retry.backoff.initial.ms": 1,
-        "hayase.server.queries.nice": 0,
-    }
-    context = open_server(ServerSettings.of(settings))
+    context = open_server(settings_of(folder))
     try:
         ksql(
             client_of(context),
@@ -261,3 +269,24 @@ def test_a_server_that_stops_while_its_runtime_starts_does_not_wait_for_that(
         began_s = time.monotonic()
     assert time.monotonic() - began_s < 20
     assert made[-1]._process is None
+
+
+def test_a_server_whose_lease_was_taken_ends_the_process_of_its_runtime(
+    tmp_path: Path, made: list[RuntimeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_lease.WorkerLease.__init__, "__kwdefaults__", _WITH_SHORT_BEATS)
+    with server_with_queries(tmp_path) as context:
+        wait_until(lambda: len(made) == 1 and len(made[0].topologies) == 2, 60)
+        process = made[0]._process
+        assert process is not None
+        with monkeypatch.context() as silent:
+            silent.setattr(worker_lease.WorkerLease, "_last_beat_of_the_dead", lambda lease: lease._last()[0])
+            settings = settings_of(tmp_path, **{"state.dir": str(tmp_path / "elsewhere")})
+            other = open_server(settings, start_queries=False)
+        try:
+            assert process.wait(20) == 0
+            assert context.status == "DEGRADED"
+            assert {context.host.status(query).state for query in context.engine.queries} == {QueryState.UNRESPONSIVE}
+            assert other.status == "RUNNING"
+        finally:
+            other.close()

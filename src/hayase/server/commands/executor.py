@@ -66,6 +66,7 @@ class CommandExecutor:
         host: that runs the queries.
         registry: of schemas, if there is one.
         settings_of_query: settings of Hayase for a query, of those that count for its statement.
+        on_fenced: called with what is wrong if another server has written to the command topic; must not wait.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class CommandExecutor:
         host: QueryHost,
         registry: SchemaRegistry | None,
         settings_of_query: SettingsOfQuery,
+        on_fenced: Callable[[str], None] = lambda why: None,
     ) -> None:
         self.engine = engine
         self.statuses = CommandStatuses()
@@ -85,6 +87,7 @@ class CommandExecutor:
         self._host = host
         self._registry = registry
         self._settings_of_query = settings_of_query
+        self._on_fenced = on_fenced
         self._next_sequence = 0
         self._paused: set[str] = set()
         self._held: dict[str, Held] = {}
@@ -315,6 +318,8 @@ class CommandExecutor:
             fenced = isinstance(error, LogError) and error.condition == "FENCED"
             hint = "" if fenced else ". Whether the command was written is not known: start the server again"
             self._problem = f"{error.message}{hint}"
+            if fenced:
+                self._on_fenced(self._problem)
             raise RequestError(NOT_READY, error.condition, self._problem) from error
 
     def _finish(self, command: Command, outcome: Outcome) -> None:

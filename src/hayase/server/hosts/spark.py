@@ -324,7 +324,8 @@ class SparkHost:
             change(name)
 
     def _topology(self, query_id: str) -> RemoteTopology | None:
-        return None if self._runtime is None else self._runtime.topology(_name_of(query_id))
+        """The topology of a query, as it was heard of last; `None`: there is none, or the host is closed."""
+        return None if self._runtime is None or self._closed.is_set() else self._runtime.topology(_name_of(query_id))
 
     def _is_up(self) -> bool:
         return self._runtime is not None and self._runtime.state is State.RUNNING
