@@ -21,7 +21,7 @@ from hayase.server.entities.sources import listed_sources, source_description
 from hayase.server.errors import ASSERTION_FAILED, CATCH_UP_TIMEOUT, RequestError
 from hayase.server.overrides import check_override, checked_overrides
 from hayase.server.security.users import Role, check_role
-from hayase.server.topics import PlannedTopics
+from hayase.server.topics import PlannedTopics, check_topics_there
 from hayase.server.warm_up import import_planning
 from hayase.sql.ast import statements as ast
 from hayase.sql.catalog.catalog import require_source
@@ -253,6 +253,7 @@ class StatementService:
                 topics.create(topic, partitions, replicas)
             for topic in prepared.execution.to_delete:
                 topics.delete(topic)
+            check_topics_there(prepared.result.started, topics)
         elif isinstance(statement, ast.Describe) and not statement.all_of_kind:
             require_source(engine.catalog, statement.name)
         elif isinstance(statement, ast.CreateConnector):

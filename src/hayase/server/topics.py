@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hayase.core.errors import LogError, UnknownTopicError
 from hayase.log.protocol import Log
 from hayase.sql.errors import StatementError
+from hayase.sql.statements.results import PersistentQuery
 from hayase.sql.statements.topics import TopicAdmin
 
 _CONNECTOR_CONFIGS = re.compile(r"_hayase-sql-.+_connect-configs")
@@ -104,6 +105,20 @@ def topic_is_gone(topic: object) -> StatementError:
         f"Topic '{topic}' does not exist any more, and this server has not deleted it. Make the topic again, with the "
         "partitions that it had; or DROP the stream or table that has it, and CREATE it again",
     )
+
+
+def check_topics_there(queries: Iterable[PersistentQuery], topics: TopicAdmin, created: Collection[str] = ()) -> None:
+    """Refuse queries that read or write a topic that is gone; raises StatementError.
+
+    Args:
+        queries: that are to start.
+        topics: those that there are.
+        created: what the statement creates.
+    """
+    for query in queries:
+        for topic in (*query.source_topics, query.sink_topic):
+            if topic is not None and topic not in created and topics.partitions(topic) is None:
+                raise topic_is_gone(topic)
 
 
 def _matches(patterns: Sequence[re.Pattern[str]], name: str) -> bool:

@@ -353,6 +353,28 @@ def test_a_statement_about_records_of_a_deleted_topic_is_refused_with_the_name_o
     assert answer["statementText"] == next(iter(body.values()))
 
 
+@pytest.mark.parametrize("before", ["", "CREATE TYPE x AS INT; "])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM c AS SELECT * FROM s;",
+        "INSERT INTO o SELECT * FROM s;",
+        "INSERT INTO s SELECT * FROM o;",
+        "CREATE STREAM c AS SELECT s.k AS k, o.v AS v FROM o JOIN s WITHIN 1 HOUR ON o.k = s.k;",
+    ],
+)
+def test_a_query_of_a_deleted_topic_is_not_made(
+    client: TestClient, context: ServerContext, statement: str, before: str
+) -> None:
+    ksql(client, STREAM + STREAM.replace("STREAM s", "STREAM o").replace("'s'", "'o'"))
+    context.log.delete_topic("s")
+    error = refused(client, before + statement)
+    assert (error["error_code"], error["statementText"], error["entities"]) == (40001, statement, [])
+    assert "Topic 's' does not exist any more" in error["message"]
+    assert not context.engine.queries
+    assert not context.engine.catalog.types
+
+
 def test_a_row_of_a_deleted_topic_is_refused_with_the_name_of_the_topic(
     client: TestClient, context: ServerContext
 ) -> None:

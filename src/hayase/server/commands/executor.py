@@ -20,7 +20,7 @@ from hayase.server.commands.replayed import replayed
 from hayase.server.commands.statuses import CommandStatus, CommandStatuses, command_id
 from hayase.server.errors import NOT_READY, RequestError
 from hayase.server.hosts.protocol import QueryHost
-from hayase.server.topics import LogTopics, NotedTopics
+from hayase.server.topics import LogTopics, NotedTopics, check_topics_there
 from hayase.sql.analysis.plan_text import plan_text
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.ast.statements import CreateSource, QueryAction, QueryControl
@@ -209,6 +209,7 @@ class CommandExecutor:
         written += [query.sink_topic for query in prepared.result.started if query.sink_topic is not None]
         for topic in written:
             self._topics.check_writable(topic)
+        check_topics_there(prepared.result.started, self._topics, {name for name, _, _ in execution.to_create})
         if prepared.result.started:
             for setting, topic in failure_topics(effective(self.engine.settings, overrides)).items():
                 self._topics.check_writable(topic, setting)
