@@ -117,6 +117,23 @@ class TestPullQueries:
         text = "SELECT windowstart FROM windows WHERE item = 'book' AND windowend > 10000 AND windowstart <= 10000;"
         assert await rows(server, text) == [[10_000]]
 
+    @pytest.mark.parametrize(
+        ("condition", "starts"),
+        [
+            ("WINDOWSTART >= 0 OR WINDOWEND > 5", [0, 10_000]),
+            ("WINDOWSTART < 10000 OR WINDOWSTART <= 10000", [0, 10_000]),
+            ("WINDOWSTART = 10000 OR WINDOWSTART = 0 OR WINDOWSTART = 10000", [0, 10_000]),
+            ("WINDOWSTART > 5 OR WINDOWSTART > 0", [10_000]),
+            ("(WINDOWSTART > 20000 AND WINDOWSTART < 5) OR WINDOWSTART = 0", [0]),
+        ],
+    )
+    @in_loop
+    async def test_a_window_that_several_alternatives_mean_is_found_once(
+        self, server: DataServer, condition: str, starts: list[int]
+    ) -> None:
+        found = await rows(server, f"SELECT WINDOWSTART FROM windows WHERE item = 'book' AND ({condition});")
+        assert found == [[start] for start in starts]
+
     @in_loop
     async def test_sessions_of_a_key_end_with_their_last_record(self, server: DataServer) -> None:
         found = await rows(server, "SELECT * FROM sessions WHERE item = 'book';")

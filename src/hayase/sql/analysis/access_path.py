@@ -74,7 +74,7 @@ class AccessPath:
     """Where to look; the rows found there still have to pass the whole condition.
 
     Attributes:
-        lookups: these keys, each once; `None`: not by key.
+        lookups: these keys, each window once; `None`: not by key.
         range: a range of keys; `None` beside `lookups` of `None`: all rows.
     """
 
@@ -170,7 +170,7 @@ class _Bound:
 def _path(
     disjuncts: Sequence[Sequence[Expression]], rows: Rows, settings: Mapping[str, object], evaluate: Evaluate
 ) -> AccessPath:
-    lookups: dict[KeyLookup, None] = {}
+    lookups: list[KeyLookup] = []
     ranges: list[KeyRange] = []
     for conjuncts in disjuncts:
         bounds = [bound for each in conjuncts if (bound := _bound(each, rows, evaluate)) is not None]
@@ -178,9 +178,9 @@ def _path(
         if isinstance(found, KeyRange):
             ranges.append(found)
         else:
-            lookups.setdefault(found)
+            lookups.append(found)
     if not ranges:
-        return AccessPath(lookups=tuple(lookups))
+        return AccessPath(lookups=_merged(lookups))
     alone = len(disjuncts) == 1 and rows.window is None and len(rows.key) == 1
     if alone and rows.columns[rows.key[0]] == STRING and is_on(settings, RANGE_SCANS):
         return AccessPath(range=ranges[0])
@@ -298,3 +298,22 @@ def _with_windows(lookup: KeyLookup, bounds: Sequence[_Bound], rows: Rows) -> Ke
             if bound.operator in _UPPER or bound.operator is ComparisonOperator.EQUAL:
                 last = min(last, start)
     return replace(lookup, start_from_ms=first, start_to_ms=last)
+
+
+def _merged(lookups: Sequence[KeyLookup]) -> tuple[KeyLookup, ...]:
+    """Look-ups that find each window once: alternatives of a condition may mean the same windows of a key."""
+    of_keys: dict[tuple[tuple[str, Any], ...], list[KeyLookup]] = {}
+    for lookup in lookups:
+        of_keys.setdefault(lookup.key, []).append(lookup)
+    found: list[KeyLookup] = []
+    for same_key in of_keys.values():
+        same_key.sort(key=lambda lookup: lookup.start_from_ms)
+        last = same_key[0]
+        for lookup in same_key[1:]:
+            if lookup.start_from_ms > last.start_to_ms:
+                found.append(last)
+                last = lookup
+            elif lookup.start_to_ms > last.start_to_ms:
+                last = replace(last, start_to_ms=lookup.start_to_ms)
+        found.append(last)
+    return tuple(found)
