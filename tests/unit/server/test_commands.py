@@ -66,6 +66,28 @@ def test_a_paused_query_is_paused_after_a_restart(tmp_path: Path) -> None:
         wait_until(lambda: context.host.status("CTAS_T_0").state is QueryState.RUNNING)
 
 
+def test_a_paused_query_has_its_state_after_a_restart_and_processes_nothing_new(tmp_path: Path) -> None:
+    written = [TopicPartition("T", 0), TopicPartition("T", 1)]
+    with server_in(tmp_path) as context:
+        execute(context, STREAM + TABLE)
+        ksql(client_of(context), "INSERT INTO s VALUES ('a', 1); INSERT INTO s VALUES ('a', 2);")
+        wait_until(lambda: rows(client_of(context), "SELECT * FROM t;") == [["a", 2]])
+        execute(context, "PAUSE CTAS_T_0;")
+        ksql(client_of(context), "INSERT INTO s VALUES ('a', 3);")
+    with server_in(tmp_path) as context:
+        client = client_of(context)
+        wait_until(lambda: rows(client, "SELECT * FROM t;") == [["a", 2]])
+        assert context.host.status("CTAS_T_0").state is QueryState.PAUSED
+        ksql(client, "INSERT INTO s VALUES ('a', 4);")
+        time.sleep(0.5)
+        assert rows(client, "SELECT * FROM t;") == [["a", 2]]
+        assert sum(context.log.end_offsets(written).values()) == 2
+    with server_in(tmp_path) as context:
+        execute(context, "RESUME CTAS_T_0;")
+        wait_until(lambda: rows(client_of(context), "SELECT * FROM t;") == [["a", 4]])
+        wait_until(lambda: sum(context.log.end_offsets(written).values()) == 4)
+
+
 def test_numbers_of_commands_are_dense_and_go_on_after_a_restart(tmp_path: Path) -> None:
     with server_in(tmp_path) as context:
         assert [each.sequence for each in execute(context, STREAM + TABLE)] == [0, 1]

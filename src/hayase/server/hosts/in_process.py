@@ -98,7 +98,7 @@ class InProcessHost:
             self._end(before)
         if problem is not None:
             failures.hold(problem)
-        elif not paused:
+        else:
             self._begin(hosted)
 
     def stop(self, query_id: str) -> None:
@@ -115,7 +115,7 @@ class InProcessHost:
             self._log.delete_markers(group)
 
     def pause(self, query_id: str) -> None:
-        """See `QueryHost.pause`. What the query keeps can be read meanwhile."""
+        """See `QueryHost.pause`. What the query keeps can be read meanwhile, also after a restart."""
         hosted = self._queries.get(query_id)
         if hosted is not None:
             with hosted.lock:
@@ -237,6 +237,7 @@ class InProcessHost:
             rebuild_to=self._log.group_offsets(done),
             state_bytes_max=self._state_bytes_max,
             on_end=lambda error: self._failed(hosted, error),
+            paused=hosted.paused,
             name=query.id,
         )
 

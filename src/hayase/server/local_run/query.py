@@ -43,6 +43,7 @@ class LocalQuery:
         start: where it begins in partitions for which that is known.
         rebuild_to: records before these offsets only rebuild the state: what they write is written already.
         state_bytes_max: see LocalRun.
+        paused: it rebuilds its state, and processes nothing more until `resume`.
         name: for logs.
 
     Attributes:
@@ -67,6 +68,7 @@ class LocalQuery:
         rebuild_to: Mapping[TopicPartition, int] | None = None,
         state_bytes_max: int = STATE_BYTES_MAX,
         on_end: Callable[[BaseException], None] | None = None,
+        paused: bool = False,
         name: str = "local",
     ) -> None:
         self.run = LocalRun(topology, settings, _partitions_of(tails), state_bytes_max=state_bytes_max)
@@ -86,7 +88,8 @@ class LocalQuery:
         self.is_rebuilding = True
         self._size = EpochSize()
         self._may_run = threading.Event()
-        self._may_run.set()
+        if not paused:
+            self._may_run.set()
         self._rebuild_to = dict(rebuild_to or {})
         topics = self.run.source_topics
         self._listening = tails.listen(topics, self._take)
@@ -115,7 +118,7 @@ class LocalQuery:
         return self._catches_up or bool(self._overrun)
 
     def pause(self) -> None:
-        """Process nothing more from the next epoch on, until `resume`."""
+        """Process nothing more from the next epoch on, until `resume`; a state that is being rebuilt is completed."""
         self._may_run.clear()
 
     def resume(self) -> None:
@@ -235,7 +238,8 @@ class LocalQuery:
                 return
 
     def _run_epoch(self, batches: list[RecordBatch]) -> None:
-        self._may_run.wait()
+        if not self.is_rebuilding:
+            self._may_run.wait()
         if self._closed:
             return
         self._size.begin()
