@@ -25,7 +25,7 @@ from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import Query
 from hayase.sql.ast.statements import SelectQuery
 from hayase.sql.errors import ParseFailedError, SqlError, StatementError
-from hayase.sql.grammar.parser import parse_statement
+from hayase.sql.grammar.parser import TOO_LONG, parse_statement
 from hayase.sql.grammar.variables import Variables
 from hayase.sql.settings import is_on
 
@@ -125,7 +125,7 @@ def _may_be_adhoc(error: SqlError, text: str, settings: Mapping[str, object]) ->
     """Whether a query that was refused may still have an answer."""
     from hayase.server.pull.adhoc_sql import is_candidate  # duckdb is slow to import
 
-    if not is_on(settings, ADHOC):
+    if not is_on(settings, ADHOC) or error.condition == TOO_LONG:
         return False
     return (isinstance(error, ParseFailedError) or error.condition == NOT_FOR_PULL) and is_candidate(text)
 

@@ -15,6 +15,7 @@ from tests.unit.server.servers import DataServer, refused, rows
 
 from hayase.server import queries
 from hayase.server.pull import start
+from hayase.sql.grammar.limits import MAX_TOKENS
 
 _KSQL_JSON = {"accept": "application/vnd.ksql.v1+json"}
 _EARLIEST = {"auto.offset.reset": "earliest"}
@@ -84,6 +85,16 @@ class TestPullQueries:
         assert await rows(server, f"SELECT id FROM orders WHERE id IN ({ids}) AND cents = 7;") == [[4]]
         assert len(found) == 5
         assert loop not in found
+
+    @pytest.mark.parametrize("emit", ["", " EMIT CHANGES"])
+    @in_loop
+    async def test_a_statement_with_too_many_words_is_refused_with_the_limit(
+        self, server: DataServer, emit: str
+    ) -> None:
+        conditions = " OR ".join(f"n = {number}" for number in range(MAX_TOKENS // 4))
+        answer = await refused(server, f"SELECT * FROM sales WHERE {conditions}{emit};")
+        assert answer["error_code"] == 40001
+        assert f"at most {MAX_TOKENS} are allowed" in answer["message"]
 
     @in_loop
     async def test_several_keys_find_each_once(self, server: DataServer) -> None:

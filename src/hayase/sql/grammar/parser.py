@@ -22,6 +22,9 @@ from hayase.sql.grammar.tokens import RawStatement, raw_statements, tokens_of
 from hayase.sql.grammar.variables import Variables, substitute
 from hayase.sql.types.sql_types import SqlType
 
+TOO_LONG = "TOO_LONG"
+"""Condition of the error of a statement with more characters or tokens than it may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
@@ -130,7 +133,7 @@ def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStat
 def _check_characters(text: str) -> None:
     if len(text) > MAX_STATEMENT_CHARACTERS:
         raise ParseFailedError(
-            "TOO_LONG",
+            TOO_LONG,
             f"A statement has {len(text)} characters; at most {MAX_STATEMENT_CHARACTERS} are allowed: {text[:80]}…",
         )
 
@@ -138,7 +141,7 @@ def _check_characters(text: str) -> None:
 def _check_tokens(tokens: Sequence[Token], text: str) -> None:
     if len(tokens) > MAX_TOKENS:
         raise ParseFailedError(
-            "TOO_LONG",
+            TOO_LONG,
             f"A statement has {len(tokens)} words and signs; at most {MAX_TOKENS} are allowed: {text[:80]}…",
             location=location_of(tokens[0]),
         )
