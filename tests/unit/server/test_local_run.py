@@ -167,6 +167,20 @@ class TestLogTails:
         _wait_for(lambda: taken)
         assert taken[0].topic == "lines"
 
+    @pytest.mark.parametrize("made_again", [True, False])
+    def test_who_listens_to_a_topic_that_is_deleted_is_told(
+        self, log: EmbeddedLog, tails: LogTails, made_again: bool
+    ) -> None:
+        log.create_topic("lines", 1)
+        _append(log, ["x", "y"])
+        told: list[UnknownTopicError] = []
+        tails.listen(["lines"], lambda batch: None, told.append)
+        log.delete_topic("lines")
+        if made_again:
+            log.create_topic("lines", 1)
+        _wait_for(lambda: told)
+        assert told[0].context["topic"] == "lines"
+
 
 class TestLocalQuery:
     def test_from_the_beginning_nothing_is_missed_or_read_twice(self, log: EmbeddedLog, tails: LogTails) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, UnknownTopicError
 from hayase.core.logs import log_context
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch, RecordBatch
@@ -92,7 +92,8 @@ class LocalQuery:
             self._may_run.set()
         self._rebuild_to = dict(rebuild_to or {})
         topics = self.run.source_topics
-        self._listening = tails.listen(topics, self._take)
+        self._gone: UnknownTopicError | None = None
+        self._listening = tails.listen(topics, self._take, self._lose)
         self._read_to: Offsets = dict(self._listening.start)
         """How far each partition was read, processed or not."""
         self._done_to: Offsets = {}
@@ -158,6 +159,12 @@ class LocalQuery:
             self._read_to[partition] = int(batch.offsets[-1]) + 1
             self._changed.notify_all()
 
+    def _lose(self, error: UnknownTopicError) -> None:
+        """A topic was deleted: the query ends when it has processed what it has, in the tail's thread."""
+        with self._changed:
+            self._gone = error
+            self._changed.notify_all()
+
     def _follow(self) -> None:
         with log_context(application_id=self._name):
             self._follow_until_end()
@@ -168,6 +175,10 @@ class LocalQuery:
             while not self._closed:
                 self._next_epoch()
         except BaseException as error:
+            if isinstance(error, UnknownTopicError):  # its positions mean nothing for another topic of that name
+                with self._changed:
+                    gone = error.context.get("topic")
+                    self._done_to = {place: end for place, end in self._done_to.items() if place.topic != gone}
             self.error = error
             if not isinstance(error, HayaseError):
                 _LOG.exception("query %s has failed", self._name)
@@ -189,7 +200,7 @@ class LocalQuery:
     def _next_epoch(self) -> None:
         with self._changed:
             self._busy = False
-            if not self._waiting and not self._overrun and not self._closed:
+            if not self._waiting and not self._overrun and not self._closed and self._gone is None:
                 self._changed.wait(_IDLE_S)
             self._busy = True
             batches, self._waiting = list(self._waiting), deque()
@@ -199,6 +210,8 @@ class LocalQuery:
             ends = {partition: self._read_to[partition] for partition in missed}
         if self._closed:
             return
+        if self._gone is not None and not batches:
+            raise self._gone
         self._process(batches)
         if missed:
             self._catch_up(missed, ends)

@@ -15,6 +15,7 @@ POLL_EVERY_S = 0.02
 _RETRY_AFTER_S = 1.0
 Offsets = dict[TopicPartition, int]
 OnBatch = Callable[[RecordBatch], None]
+OnGone = Callable[[UnknownTopicError], None]
 
 
 class Listening:
@@ -24,15 +25,20 @@ class Listening:
         start: the offset of each partition from which on the listener gets records.
     """
 
-    def __init__(self, tails: LogTails, topics: Sequence[str], on_batch: OnBatch) -> None:
+    def __init__(self, tails: LogTails, topics: Sequence[str], on_batch: OnBatch, on_gone: OnGone) -> None:
         self.topics = frozenset(topics)
         self.start: Offsets = {}
         self._tails = tails
         self._on_batch = on_batch
+        self._on_gone = on_gone
 
     def offer(self, batch: RecordBatch) -> None:
         """Hand over a batch: called in the tails' thread, so it must not wait."""
         self._on_batch(batch)
+
+    def lose(self, error: UnknownTopicError) -> None:
+        """A topic is gone: called in the tails' thread, so it must not wait."""
+        self._on_gone(error)
 
     def close(self) -> None:
         """No more batches; calling it again does nothing."""
@@ -54,23 +60,28 @@ class LogTails:
         self._poll_every_s = poll_every_s
         self._listeners: list[Listening] = []
         self._positions: Offsets = {}
+        self._topic_ids: dict[str, str] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def listen(self, topics: Sequence[str], on_batch: OnBatch) -> Listening:
+    def listen(self, topics: Sequence[str], on_batch: OnBatch, on_gone: OnGone = lambda error: None) -> Listening:
         """Get what is written to topics from now on.
 
         Args:
             topics: that exist.
             on_batch: called with the batches of each partition in order, in another thread; it must not wait.
+            on_gone: called in that thread if a topic was deleted, whether or not there is one of its name again; it has
+                no more records for this listener.
 
         Raises:
             UnknownTopicError: a topic does not exist.
         """
-        listening = Listening(self, topics, on_batch)
+        listening = Listening(self, topics, on_batch, on_gone)
         wanted = self.partitions(topics)
+        ids = self._ids(topics)
         with self._changed:
+            self._topic_ids = {**ids, **self._topic_ids}
             unknown = [partition for partition in wanted if partition not in self._positions]
             if unknown:
                 self._positions |= self.log.end_offsets(unknown)
@@ -115,6 +126,7 @@ class LogTails:
     def _forget_unused(self) -> None:
         used = {topic for listening in self._listeners for topic in listening.topics}
         self._positions = {place: offset for place, offset in self._positions.items() if place.topic in used}
+        self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in used}
 
     def _run(self) -> None:
         reader = self.log.reader()
@@ -153,12 +165,31 @@ class LogTails:
     def _ends(self, positions: Mapping[TopicPartition, int]) -> Offsets:
         """End offsets; a topic that is gone has no more records, and those who listen to it get none."""
         try:
-            return dict(self.log.end_offsets(list(positions)))
+            ends = dict(self.log.end_offsets(list(positions)))
         except UnknownTopicError:
-            there = self.log.describe(sorted({place.topic for place in positions}))
-            with self._changed:
-                self._positions = {place: end for place, end in self._positions.items() if place.topic in there}
-            return dict(self.log.end_offsets([place for place in positions if place.topic in there]))
+            ends = None
+        if ends is None or any(end < positions[place] for place, end in ends.items()):
+            self._lose_topics(positions)
+            left = [place for place in positions if place in self._positions]
+            ends = dict(self.log.end_offsets(left))
+        return ends
+
+    def _lose_topics(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Forget the topics that are gone, or are other ones now."""
+        topics = sorted({place.topic for place in positions})
+        there = self._ids(topics)
+        with self._changed:
+            for topic in topics:
+                if there.get(topic) == self._topic_ids.get(topic):
+                    continue
+                error = UnknownTopicError("UNKNOWN_TOPIC", f"topic {topic!r} was deleted", topic=topic)
+                for listening in [each for each in self._listeners if topic in each.topics]:
+                    listening.lose(error)
+                self._positions = {place: end for place, end in self._positions.items() if place.topic != topic}
+                self._topic_ids.pop(topic, None)
+
+    def _ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return {topic: info.topic_id for topic, info in self.log.describe(list(topics)).items()}
 
     def _hand_over(self, partition: TopicPartition, batch: RecordBatch) -> None:
         if not len(batch):
