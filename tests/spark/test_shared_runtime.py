@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -406,7 +405,10 @@ def test_other_processes_ask_a_runtime_to_change(place: Place) -> None:
             requests.ask(RuntimeRequest("restart", "other"), 30, alive)
         place.put("in", amounts(0, 10))
         wait(lambda: place.last("out") == expected(10), runtime)
-        time.sleep(0.6)
-        status = runtime_status(runtime.config)
-        assert status is not None and status.topologies["totals"].run.consumed == 10
+
+        def consumed() -> int:
+            status = runtime_status(runtime.config)
+            return 0 if status is None else status.topologies["totals"].run.consumed
+
+        wait(lambda: consumed() == 10, runtime)  # it is said twice a second
     assert runtime_status(runtime.config) is None
