@@ -28,7 +28,8 @@ _JOIN_POLL_S = 0.05
 _POLL_S = 0.02
 _SETTLE_EVERY_S = 0.5
 """Interval of `settle_epoch` while epochs follow each other: other tools see by the group's offsets how far it is, and
-each commit is a request. An epoch that none follows is settled at once."""
+each commit is a request. An epoch that none follows is settled at once. Shorter where internal topics are purged more
+often (`repartition.purge.interval.ms`)."""
 
 
 class SpanScheduler:
@@ -54,6 +55,8 @@ class SpanScheduler:
         self._first_epoch = -1
         self._reached = -1
         self._is_span = False
+        purge_s = app.purge_interval_ms / 1000 if app.topology.internal_topics else _SETTLE_EVERY_S
+        self._settle_every_s = min(_SETTLE_EVERY_S, purge_s)
         self._settle_at = monotonic()
 
     def begin(self, record: EpochRecord) -> str | None:
@@ -173,7 +176,7 @@ class SpanScheduler:
 
     def _settle(self) -> None:
         self._epoch_planner.settle_epoch()
-        self._settle_at = self._monotonic() + _SETTLE_EVERY_S
+        self._settle_at = self._monotonic() + self._settle_every_s
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
         """The next epoch of the span; `None`: the span ends.
