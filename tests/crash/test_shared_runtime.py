@@ -125,7 +125,7 @@ def test_processes_of_a_runtime_that_stand_still_for_a_while_lose_nothing(
     log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
     """A worker for longer than transactions may be open."""
-    scene = make_scene(log_kind, seed, MODULE, **{"max.records.per.epoch": 25})
+    scene = make_scene(log_kind, seed, MODULE, **{"max.records.per.epoch": 3})  # enough epochs for all of them
     scene.load()
     started = scene.start()
     for who in random.Random(seed).sample(list(PROCESSES), len(PROCESSES)):
