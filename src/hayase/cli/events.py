@@ -111,10 +111,7 @@ def show(
     """
     loaded = load(target)
     chosen = aggregate_named(aggregates_of(loaded.topology), aggregate)
-    app = StreamsApp(
-        loaded.topology,
-        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
-    )
+    app = StreamsApp(loaded.topology, program_settings(loaded, config, config_file, log_dir, bootstrap_servers))
     history = EventHistory(chosen, app)
     recorded = _up_to(history, aggregate_id, until)
     if not recorded:
@@ -163,10 +160,7 @@ def verify(
         hayase events verify shop.py:topology order
     """
     loaded = load(target)
-    app = StreamsApp(
-        loaded.topology,
-        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
-    )
+    app = StreamsApp(loaded.topology, program_settings(loaded, config, config_file, log_dir, bootstrap_servers))
     aggregates = aggregates_of(loaded.topology)
     chosen = [aggregate_named(aggregates, aggregate)] if aggregate is not None else list(aggregates.values())
     rows, different = [], 0
@@ -288,10 +282,7 @@ def erase(
         hayase events erase shop.py:topology customer-17 --status
     """
     loaded = load(target)
-    app = PatternsApp(
-        loaded.topology,
-        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
-    )
+    app = PatternsApp(loaded.topology, program_settings(loaded, config, config_file, log_dir, bootstrap_servers))
     result = app.erasure_status(subject) if only_status else app.erase(subject)
     if result.erased_ms is None:
         typer.echo(f"{subject} is not erased")

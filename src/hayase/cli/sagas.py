@@ -168,10 +168,7 @@ def _app(
     target: str, config: Config, config_file: ConfigFile, log_dir: LogDir, bootstrap_servers: BootstrapServers
 ) -> PatternsApp:
     loaded = load(target)
-    return PatternsApp(
-        loaded.topology,
-        program_settings(loaded, config, config_file, log_dir, bootstrap_servers),
-    )
+    return PatternsApp(loaded.topology, program_settings(loaded, config, config_file, log_dir, bootstrap_servers))
 
 
 def _order(app: PatternsApp, saga: str, saga_id: str, command: object, timeout: float) -> None:

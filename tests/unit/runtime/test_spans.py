@@ -194,7 +194,7 @@ def test_the_pause_behind_an_epoch_follows_from_what_it_took(
 def test_offsets_of_epochs_that_follow_each_other_are_committed_together_and_those_of_the_last_at_once(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_scheduler, "_SETTLE_EVERY_S", WAIT_S)
+    monkeypatch.setattr(span_scheduler, "SETTLE_EVERY_S", WAIT_S)
     planner, scheduler = spans(max_records_per_epoch=1)
     committed: list[int] = []
     commit = planner.settle_epoch

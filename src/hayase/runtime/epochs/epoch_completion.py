@@ -22,6 +22,9 @@ from hayase.task.epoch_record import EpochRecord, Epochs, done_name
 _LOG = logging.getLogger("hayase.runtime")
 
 
+SETTLE_EVERY_S = 0.5
+"""Interval of `EpochCompletion.settle` while epochs follow each other: by the group's offsets other tools see how far it
+is, and each commit is a request. An epoch that none follows is settled at once."""
 _LOOK_AGAIN_S = 1.0
 _ALL_AGAIN_S = 60.0
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from hayase.runtime.epochs.epoch_completion import SETTLE_EVERY_S
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.span_backoff import SPAN_BACKOFF_S, SpanBackoff
 from hayase.runtime.epochs.span_server import WAIT_POLL_S, IncompleteReason, SpanServer
@@ -26,10 +27,6 @@ SHUFFLED_RECORDS_MAX = 20_000
 """On a cluster a larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 _JOIN_POLL_S = 0.05
 _POLL_S = 0.02
-_SETTLE_EVERY_S = 0.5
-"""Interval of `settle_epoch` while epochs follow each other: other tools see by the group's offsets how far it is, and
-each commit is a request. An epoch that none follows is settled at once. Shorter where internal topics are purged more
-often (`repartition.purge.interval.ms`)."""
 
 
 class SpanScheduler:
@@ -55,8 +52,9 @@ class SpanScheduler:
         self._first_epoch = -1
         self._reached = -1
         self._is_span = False
-        purge_s = app.purge_interval_ms / 1000 if app.topology.internal_topics else _SETTLE_EVERY_S
-        self._settle_every_s = min(_SETTLE_EVERY_S, purge_s)
+        self._settle_every_s = SETTLE_EVERY_S
+        if app.topology.internal_topics:  # which are purged then, and that may be wanted more often
+            self._settle_every_s = min(SETTLE_EVERY_S, app.purge_interval_ms / 1000)
         self._settle_at = monotonic()
 
     def begin(self, record: EpochRecord) -> str | None:

@@ -13,6 +13,7 @@ import msgspec
 from hayase.core.errors import HayaseError, ProcessingError
 from hayase.core.logs import log_context
 from hayase.log.assignments import Place
+from hayase.runtime.epochs.epoch_completion import SETTLE_EVERY_S
 from hayase.runtime.epochs.fair_share import FairShare
 from hayase.runtime.epochs.log_watch import LogWatch, Watch
 from hayase.runtime.epochs.planner import EpochPlanner
@@ -45,8 +46,6 @@ _EARLY_S = 0.005
 _PLACE_AGAIN_S = 1.0
 _FAR_BEHIND = 20
 """Epochs of backlog, of the size that they have beside others, from which a topology gets processes of its own."""
-_SETTLE_EVERY_S = 0.5
-"""Interval of `settle_epoch` while epochs follow each other at once: the group's offsets show how far it is."""
 AWAY = ("BROKER_UNAVAILABLE", "S3_UNREACHABLE")
 """Conditions of errors that end when brokers or stores answer again."""
 
@@ -329,7 +328,7 @@ class TopologyLoop:
         until = began if at_once else next_tick(began, self._interval_s)
         if until > time.monotonic() or time.monotonic() >= self._settle_at:
             self._planner.settle_epoch()
-            self._settle_at = time.monotonic() + _SETTLE_EVERY_S
+            self._settle_at = time.monotonic() + SETTLE_EVERY_S
         if until > time.monotonic():
             self._watch.rest(until)
             self._stopped.wait(until - time.monotonic())
