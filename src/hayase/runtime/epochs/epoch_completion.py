@@ -23,8 +23,8 @@ _LOG = logging.getLogger("hayase.runtime")
 
 
 SETTLE_EVERY_S = 0.5
-"""Interval of `EpochCompletion.settle` while epochs follow each other: by the group's offsets other tools see how far it
-is, and each commit is a request. An epoch that none follows is settled at once."""
+"""Interval of `EpochCompletion.settle` while epochs follow each other. By the group's offsets other tools see how far
+the application is, and each commit is a request. An epoch that none follows is settled at once."""
 _LOOK_AGAIN_S = 1.0
 _ALL_AGAIN_S = 60.0
 
