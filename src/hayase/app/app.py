@@ -57,7 +57,7 @@ StateListener = Callable[[State, State], None]
 _WAIT_POLL_S = 0.01
 _WAIT_POLL_MAX_S = 0.05
 _WAIT_POLL_FACTOR = 1.1
-"""Who waits for days looks less often than who waits for a second."""
+"""The pause between two looks grows: a wait of days does not look as often as one of a second."""
 _STOP_AT_START_S = 60.0
 FINAL = "final"
 """An attribute of the line of the log that says why the application failed."""

@@ -182,7 +182,7 @@ def reached(session: Session, name: str, position: EventPosition) -> bool:
     Raises:
         StateError: `POSITION_OF_ANOTHER_TOPIC`: it has records of a topic of that name with another id, and none of
             that of the position. Offsets of two topics say nothing of each other, and neither will it be filled from
-            the other one: to wait would be in vain.
+            the other one: no wait would end.
     """
     if not session.columns("hayase_read_models") or not session.columns("hayase_offsets"):
         return False
