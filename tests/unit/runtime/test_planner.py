@@ -261,6 +261,20 @@ def test_the_status_tells_what_lies_beyond_the_epoch(scene: Scene) -> None:
     assert scene.status() == PlannerStatus(after, 0)
 
 
+@pytest.mark.parametrize("end", ["pause", "close"])
+def test_once_no_epoch_follows_the_status_is_that_of_the_last_one(scene: Scene, end: str) -> None:
+    scene.put(*range(25))
+    planner = scene.planner()
+    for epoch in range(-1, 2):  # sooner than they are published
+        planner.next_epoch(epoch)
+    if end == "close":
+        planner.close()
+    else:
+        scene.control.request_pause(True)
+        planner.next_epoch(2)
+    assert scene.status().epoch == 2
+
+
 def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) -> None:
     scene.put(1)
     planner = scene.planner()

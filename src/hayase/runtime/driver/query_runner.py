@@ -29,7 +29,10 @@ from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.runtime")
 
-_POLL_S = 0.05
+_POLL_S = 0.1
+"""So often what planner and workers say is read; a look costs half a millisecond. In a run to the end, which is over at
+any moment, more often."""
+_BOUNDED_POLL_S = 0.05
 _SPARK_POLL_MAX_S = 0.25
 """So often Spark is asked at least. Each time costs the driver and the JVM half a millisecond, and while a job goes on
 there is nothing new: what planner and workers say is in files, which are read at each `poll`."""
@@ -160,7 +163,7 @@ class QueryRunner:
 
     def wait(self) -> None:
         """Wait until it is time to `poll` again."""
-        time.sleep(_POLL_S)
+        time.sleep(_BOUNDED_POLL_S if self._bounded else _POLL_S)
 
     def poll(self) -> bool:
         """Take in what Spark reported; whether the query, or what is beside it, is still at work."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -9,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from msgspec import UNSET
 
 from hayase.core.decoding import decode_json
-from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
+from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
@@ -27,6 +27,7 @@ from hayase.runtime.epochs.poll_pace import BUSY_POLL_S, PollPace, idle_poll_s
 from hayase.runtime.epochs.record_retention import Floor, superseded
 from hayase.runtime.epochs.source_log import SourceLog
 from hayase.runtime.epochs.start_offsets import former_positions
+from hayase.runtime.epochs.status_reports import StatusReports
 from hayase.runtime.epochs.terms import newest_term
 from hayase.runtime.epochs.wall_clock import PunctuationTrigger, WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
@@ -74,6 +75,7 @@ class EpochPlanner:
         self._last: _Open | None = None
         self._first = True
         self._said_waiting = ""
+        self._reports = StatusReports(control)
         self._lag = 0
         self._lag_when_planned = 0
         self._epochs = Epochs(blobs)
@@ -238,6 +240,8 @@ class EpochPlanner:
 
     def close(self) -> None:
         """Let go of the log."""
+        with contextlib.suppress(OSError, StateError):  # the folder of the run may be gone, or full
+            self._reports.publish()
         self.control.publish_closed()
         self._log.close()
 
@@ -278,6 +282,7 @@ class EpochPlanner:
         Raises:
             LeaseHeldError: `LEASE_LOST`: a later run has begun.
         """
+        self._reports.publish()
         self._completion.settle()
 
     def _adopt(self, record: EpochRecord) -> int:
@@ -387,7 +392,9 @@ class EpochPlanner:
             self.app.plan_number or UNSET,
         )
         self._lag_when_planned = sum(available.ends[p] - end for p, end in ends.items())
-        self._say(record.epoch, self._lag_when_planned, record.records)
+        self._lag = self._lag_when_planned
+        say = self._reports.say if answered else self._reports.say_soon
+        say(self._status(record.epoch, record.records))
         return record
 
     def publish_lag(self, record: EpochRecord) -> None:
@@ -412,15 +419,8 @@ class EpochPlanner:
 
     def _say(self, epoch: int, lag: int, records: int = 0) -> None:
         self._lag = lag
-        self.control.publish_status(
-            msgspec.json.encode(
-                PlannerStatus(
-                    epoch,
-                    lag,
-                    self._said_waiting,
-                    self._lost.offsets + self._input.ranges.passed_over,
-                    self._lost,
-                    records,
-                )
-            )
-        )
+        self._reports.say(self._status(epoch, records))
+
+    def _status(self, epoch: int, records: int) -> PlannerStatus:
+        skipped = self._lost.offsets + self._input.ranges.passed_over
+        return PlannerStatus(epoch, self._lag, self._said_waiting, skipped, self._lost, records)

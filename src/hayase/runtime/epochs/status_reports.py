@@ -1,0 +1,49 @@
+"""What the planner says about itself: at once, or together with what follows, since each time is a file that is made.
+
+Making a file costs ext4 as much CPU time as planning an epoch, and the driver reads it a few times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from hayase.runtime.wire.planner_control import PlannerControl, PlannerStatus
+
+STATUS_EVERY_S = 0.25
+"""So often it is published, at most, while one epoch follows the other."""
+
+
+class StatusReports:
+    """The statuses of one planner.
+
+    Args:
+        control: publishes them.
+        monotonic: the clock for intervals, in seconds.
+    """
+
+    def __init__(self, control: PlannerControl, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._control = control
+        self._monotonic = monotonic
+        self._published_s = -STATUS_EVERY_S
+        self._unpublished: PlannerStatus | None = None
+
+    def say(self, status: PlannerStatus) -> None:
+        """Publish a status at once."""
+        self._unpublished = None
+        self._control.publish_status(msgspec.json.encode(status))
+        self._published_s = self._monotonic()
+
+    def say_soon(self, status: PlannerStatus) -> None:
+        """Publish a status, unless another one was published a moment ago: then `publish` does, or a later status."""
+        if self._monotonic() - self._published_s >= STATUS_EVERY_S:
+            self.say(status)
+        else:
+            self._unpublished = status
+
+    def publish(self) -> None:
+        """Publish what was said last, if it is not."""
+        if self._unpublished is not None:
+            self.say(self._unpublished)
