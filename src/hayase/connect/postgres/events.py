@@ -103,6 +103,7 @@ class TableEvents:
         key_columns: columns of the key.
         row_columns: columns of the row.
         left_out: names of columns whose types are not captured.
+        columns: how many values each row has.
 
     Args:
         config: the configuration.
@@ -131,6 +132,7 @@ class TableEvents:
         self.row_columns: list[TableColumnPlan] = []
         self.key_columns: list[TableColumnPlan] = []
         self.left_out: list[str] = []
+        self.columns = len(columns)
         for index, (name, type_oid, modifier) in enumerate(columns):
             found = types.find_column(type_oid, modifier, defaults.get(name))
             if found is None:

@@ -6,7 +6,7 @@ Values stay the text that PostgreSQL writes: what they become is a matter of the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -37,6 +37,9 @@ _I64 = struct.Struct("!q").unpack_from
 _TYPE = struct.Struct("!Ii").unpack_from
 _NULL, _UNCHANGED, _TEXT = b"nut"
 _OLD_KEY, _OLD_ROW, _NEW_ROW = b"KON"
+_INSERT_UPDATE = b"IU"
+_ROW_AT = 6
+"""Where the row of an insert begins, and that of an update of which no old row was sent."""
 
 
 class Begin(msgspec.Struct, frozen=True, gc=False):
@@ -202,6 +205,49 @@ def decode(data: bytes) -> Message:
     except (struct.error, IndexError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         message = f"PostgreSQL sent a message of {len(data)} bytes that pgoutput does not have: {error}"
         raise SerializationError("INVALID_REPLICATION_MESSAGE", message) from error
+
+
+def only_row(data: bytes) -> tuple[int, int] | None:
+    """Of an insert, or an update of which no old row was sent: its table, and where its row begins; else `None`."""
+    if len(data) > _ROW_AT and data[0] in _INSERT_UPDATE and data[_ROW_AT - 1] == _NEW_ROW:
+        return _U32(data, 1)[0], _ROW_AT
+    return None
+
+
+def texts(
+    data: bytes, at: int, writers: Sequence[tuple[Callable[[bytes], bytes] | None, bytes | None]]
+) -> list[bytes] | None:
+    """What writers make of the texts of a row that is all that follows in a message.
+
+    Args:
+        data: the message.
+        at: where the row begins.
+        writers: for each column what writes its text, `None`: it is left out; and what stands for null.
+
+    Returns:
+        `None`: the row is not as simple as that; decode it.
+    """
+    size = len(data)
+    if size < at + 2 or _I16(data, at)[0] != len(writers):
+        return None
+    at += 2
+    parts: list[bytes] = []
+    for write, null in writers:
+        if at >= size:
+            return None
+        kind = data[at]
+        if kind == _TEXT and at + 5 <= size:
+            begin = at + 5
+            at = begin + _U32(data, at + 1)[0]
+            if write is not None:
+                parts.append(write(data[begin:at]))
+        elif kind == _NULL and null is not None:
+            at += 1
+            if write is not None:
+                parts.append(null)
+        else:
+            return None
+    return parts if at == size else None
 
 
 def _row(data: bytes, at: int) -> tuple[list[Cell], int]:

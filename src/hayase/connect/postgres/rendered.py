@@ -17,8 +17,9 @@ from hayase.connect.contracts import SerializedJson
 from hayase.connect.converters.json_schemas import schema_to_json
 from hayase.connect.converters.json_values import JsonValues
 from hayase.connect.exceptions import DataError
+from hayase.connect.postgres.column_types import ZONED_TIMESTAMP_NAME
 from hayase.connect.postgres.events import Position, TableColumnPlan, TableEvents, source_block
-from hayase.connect.postgres.pgoutput import Cell, Unchanged
+from hayase.connect.postgres.pgoutput import Cell, Unchanged, texts
 from hayase.connect.schema import DECIMAL_NAME, SchemaType
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -72,9 +73,35 @@ def _writer(plan: TableColumnPlan, values: JsonValues) -> Callable[[str], bytes]
 
 def _write_decimal(text: str) -> bytes:
     """The digits of a number in base64; the server writes as many behind the point as the column has."""
-    number = int(text.replace(".", ""))  # not for NaN and infinity, which are refused
+    return _write_decimal_bytes(text.encode())
+
+
+def _bytes_writer(plan: TableColumnPlan, write: Callable[[str], bytes]) -> Callable[[bytes], bytes]:
+    """What does the same as `write` with the bytes of a text."""
+    schema, convert = plan.type.schema, plan.type.convert
+    if convert is int:
+        return bytes
+    if schema.name == DECIMAL_NAME and plan.type.exact_text:
+        return _write_decimal_bytes
+    if schema.type is SchemaType.BOOLEAN:
+        written = {text.encode(): write(text) for text in ("t", "f", "1", "0")}
+        return written.__getitem__
+    if schema.name == ZONED_TIMESTAMP_NAME:
+        return lambda text: _write_zoned(text) or write(text.decode())
+    return lambda text: write(text.decode())
+
+
+def _write_decimal_bytes(text: bytes) -> bytes:
+    number = int(text.replace(b".", b""))  # not for NaN and infinity, which are refused
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return b'"%b"' % b2a_base64(number.to_bytes(size, "big", signed=True), newline=False)
+
+
+def _write_zoned(text: bytes) -> bytes | None:
+    """A time with all six digits behind the second, as most are; `None` for others."""
+    if len(text) == 29 and text[10] == 32 and text.endswith(b"+00"):
+        return b'"%bT%bZ"' % (text[:10], text[11:26])
+    return None
 
 
 class _Fields:
@@ -89,12 +116,16 @@ class _Fields:
         values: makes JSON of values.
     """
 
-    __slots__ = ("_columns", "_events", "_prepared", "format")
+    __slots__ = ("_columns", "_events", "_of_texts", "_prepared", "format")
 
     def __init__(self, events: TableEvents, plans: Sequence[TableColumnPlan], values: JsonValues) -> None:
         self._events = events
         self._columns = [_Column(plan, values) for plan in plans]
         self._prepared = [(column.index, column.write, column.absent, column) for column in self._columns]
+        self._of_texts: list[tuple[Callable[[bytes], bytes] | None, bytes | None]] = [(None, b"")] * events.columns
+        for plan, column in zip(plans, self._columns, strict=True):
+            # A null where the catalog allows none says that the catalog has changed.
+            self._of_texts[plan.index] = _bytes_writer(plan, column.write), column.absent if plan.optional else None
         self.format = b"{" + b",".join(_literal(_encode(plan.name)) + b":%b" for plan in plans) + b"}"
 
     def write(self, cells: Sequence[Cell]) -> bytes:
@@ -115,6 +146,13 @@ class _Fields:
         except (ValueError, ArithmeticError, DataError):
             self._refuse(cells)
             raise
+
+    def parts_of_message(self, data: bytes, at: int) -> list[bytes] | None:
+        """The same for the row that begins there in a message; `None`: decode it, and see."""
+        try:
+            return texts(data, at, self._of_texts)
+        except (ValueError, ArithmeticError, LookupError, DataError):
+            return None
 
     def _refuse(self, cells: Sequence[Cell]) -> None:
         """Raise the error for the column that cannot be written."""
@@ -230,19 +268,41 @@ class RenderedEvents:
             now_us: microseconds since 1970.
         """
         parts = self._row.parts(cells)
-        now = b"%d" % now_us
         key, places = self._key, self._key_places
-        if key is None:
-            key_bytes = None
-        elif places is None:  # columns of the key that are left out of the row
-            key_bytes = key.write(cells)
-        elif len(places) == 1:
-            key_bytes = key.format % parts[places[0]]
-        else:
-            key_bytes = key.format % tuple([parts[place] for place in places])
-        return key_bytes, (self._before_format if op == "d" else self._after_format) % (
-            *parts, *self._source.parts(lsn, transaction), op.encode(), now[:-3], now, now,
-        )  # fmt: skip
+        # Columns of the key may be left out of the row.
+        key_bytes = key.write(cells) if key is not None and places is None else self._key_of(parts)
+        value_format = self._before_format if op == "d" else self._after_format
+        return key_bytes, self._value(value_format, parts, op.encode(), lsn, transaction, now_us)
+
+    def record_of_message(
+        self, op: bytes, data: bytes, at: int, lsn: int, transaction: Position, now_us: int
+    ) -> tuple[bytes | None, bytes] | None:
+        """Key and value of an event with the new row that begins there in a message, in half the time of `record`.
+
+        Returns:
+            `None`: it has values that were not sent, unexpected nulls, or what cannot be captured; decode it, and see.
+        """
+        if self._key is not None and self._key_places is None:
+            return None
+        parts = self._row.parts_of_message(data, at)
+        if parts is None:
+            return None
+        return self._key_of(parts), self._value(self._after_format, parts, op, lsn, transaction, now_us)
+
+    def _key_of(self, parts: list[bytes]) -> bytes | None:
+        """The key, whose columns are in the row."""
+        key, places = self._key, self._key_places
+        if key is None or places is None:
+            return None
+        if len(places) == 1:
+            return key.format % parts[places[0]]
+        return key.format % tuple([parts[place] for place in places])
+
+    def _value(
+        self, value_format: bytes, parts: list[bytes], op: bytes, lsn: int, transaction: Position, now_us: int
+    ) -> bytes:
+        now = b"%d" % now_us
+        return value_format % (*parts, *self._source.parts(lsn, transaction), op, now[:-3], now, now)
 
     def update(
         self,

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hayase.connect.contracts import SerializedJson
 from hayase.connect.converters.json_converter import JsonConverter
@@ -19,13 +21,23 @@ from hayase.connect.postgres.offsets import SnapshotProgress, StreamOffset
 from hayase.connect.postgres.refusals import Report
 from hayase.connect.postgres.replication import WalMessage
 from hayase.connect.postgres.stream import ChangeReader
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, SerializationError
 
-TYPES = {"int8": 20, "text": 25, "numeric": 1700, "timestamp": 1114, "bool": 16, "int4": 23, "bytea": 17, "date": 1082}
+TYPES = {
+    "int8": 20,
+    "text": 25,
+    "numeric": 1700,
+    "timestamp": 1114,
+    "bool": 16,
+    "int4": 23,
+    "bytea": 17,
+    "date": 1082,
+    "timestamptz": 1184,
+}
 COLUMNS = [
     ("id", "int8", -1, True), ("100%", "text", -1, False), ("price", "numeric", (10 << 16) + 2 + 4, False),
     ("at", "timestamp", -1, False), ("ok", "bool", -1, False), ("data", "bytea", -1, False),
-    ("day", "date", -1, False), ("small", "timestamp", 3, False),
+    ("day", "date", -1, False), ("small", "timestamp", 3, False), ("zoned", "timestamptz", -1, False),
 ]  # fmt: skip
 ROW = [
     "7",
@@ -36,6 +48,7 @@ ROW = [
     "\\x00ff",
     "2026-11-25",
     "1969-12-31 23:59:59",
+    "2026-11-25 10:11:12.512345+00",
 ]
 Cells = Sequence[str | None]
 
@@ -122,7 +135,7 @@ def converted(
     ]
 
 
-NULLS: Cells = [ROW[0], *[None] * 7]
+NULLS: Cells = [ROW[0], *[None] * 8]
 EVENTS = {
     "an insert": change(b"I", (b"N", ROW)),
     "an insert with nulls": change(b"I", (b"N", NULLS)),
@@ -140,6 +153,53 @@ EVENTS = {
 def test_the_bytes_are_those_of_the_converter(event: str, schemas: str) -> None:
     json = SerializedJson(schemas == "true", schemas == "true")
     assert written(read(json, EVENTS[event])) == converted(read(None, EVENTS[event]), schemas)
+
+
+TEXTS = [
+    st.integers(-(1 << 63), (1 << 63) - 1).map(str),
+    st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+    st.decimals(-99_999_999, 99_999_999, places=2, allow_nan=False).map(str) | st.just("NaN"),
+    st.sampled_from(["2026-11-25 10:11:12.5", "infinity", "0044-03-15 12:00:00 BC"]),
+    st.sampled_from(["t", "f"]),
+    st.binary().map(lambda data: "\\x" + data.hex()),
+    st.sampled_from(["2026-11-25", "-infinity"]),
+    st.just(ROW[7]),
+    st.sampled_from(
+        ["2026-11-25 10:11:12.512345+00", "2026-11-25 10:11:12+00", "infinity", "0044-03-15 12:00:00.123456+00 BC"]
+    ),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(TEXTS[0], *(text | st.none() | st.just("<same>") for text in TEXTS[1:])).map(list),
+        min_size=1, max_size=4,
+    ),
+    op=st.sampled_from([b"I", b"U"]),
+    skipped=st.sampled_from(["none", "c", "u"]),
+    left_out=st.sampled_from(["", "public[.]items[.]price", "public[.]items[.]id"]),
+)  # fmt: skip
+def test_the_bytes_of_any_row_and_where_to_go_on_are_those_of_the_converter(
+    rows: list[list[str | None]], op: bytes, skipped: str, left_out: str
+) -> None:
+    config = {"skipped_operations": skipped, "column_exclude_list": left_out}
+    changes = [change(op, (b"N", row)) for row in rows]
+    plain_refused: Refused = []
+    refused: Refused = []
+    plain = read(None, *changes, report=refusing(plain_refused), **config)
+    records = read(SerializedJson(False, False), *changes, report=refusing(refused), **config)
+    assert written(records) == converted(plain, "false")
+    assert [str(error) for _, error in refused] == [str(error) for _, error in plain_refused]
+    assert [each.source_offset for each in records[-1:]] == [each.source_offset for each in plain[-1:]]
+
+
+@pytest.mark.parametrize("kind", [b"I", b"U"])
+def test_a_message_that_is_cut_off_is_refused_wherever_it_ends(kind: bytes) -> None:
+    whole = change(kind, (b"N", ROW))
+    for size in range(6, len(whole)):
+        with pytest.raises(SerializationError, match="that pgoutput does not have"):
+            read(SerializedJson(False, False), whole[:size])
 
 
 def test_a_column_of_the_key_may_be_left_out_of_the_row() -> None:
