@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -84,6 +85,7 @@ class _Fetched:
         start: its first offset.
         end: the offset behind it.
         batches: its records.
+        columns: these by column, where they are wanted and there are any.
         more: whether further records were there behind it.
     """
 
@@ -91,6 +93,7 @@ class _Fetched:
     start: int
     end: int
     batches: list[RecordBatch]
+    columns: RecordColumns | None
     more: bool
 
 
@@ -149,14 +152,16 @@ class SinkReader:
         self._reader: LogReader = log.reader()
         self._timestamp_types: dict[str, str] = {}
         self._check_at_s = 0.0
+        self._converting = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._ahead: _Ahead | None = None
 
     def read(self, positions: Mapping[SinkPartition, int], paused: Iterable[TopicPartition] = ()) -> list[SinkRange]:
         """The next range of each partition that has one, sorted by partition; those before are not looked at any more.
 
-        While the task writes what this gives, the next ranges are read by another thread, if more is there. The calling
-        thread alone converts, as converters are not made for several, and sets metrics.
+        While the task writes what this gives, another thread reads the next ranges, if more is there, and converts them
+        to columns. Converters are not made for several threads: one converts at a time. The calling thread alone
+        converts record by record, where errors count, and sets metrics.
 
         Raises:
             SourceRangeLostError: records were deleted before they were read: they expired, or the topic was truncated.
@@ -212,7 +217,7 @@ class SinkReader:
 
     def _fetch_range(self, partition: SinkPartition, start: int, end: int, *, more: bool = False) -> _Fetched:
         batches = list(self._reader.fetch(TopicPartition(partition.topic, partition.partition), start, end))
-        return _Fetched(partition, start, end, batches, more)
+        return _Fetched(partition, start, end, batches, self._columns_of(partition, batches), more)
 
     def waiting(self, positions: Mapping[SinkPartition, int]) -> int:
         """How many offsets are behind the positions."""
@@ -242,23 +247,24 @@ class SinkReader:
         return self._range(fetched)
 
     def _range(self, fetched: _Fetched) -> SinkRange:
-        columns = self._columns_of(fetched)
+        columns = fetched.columns
         if columns is None:
             records: Sequence[SinkRecord] = tuple(self._converted(fetched.batches))
         else:
             records = LazyRecords(len(columns.offsets), lambda: self._converted(fetched.batches))
         return SinkRange(fetched.partition, fetched.start, fetched.end, records, columns)
 
-    def _columns_of(self, fetched: _Fetched) -> RecordColumns | None:
-        if not self._columns or not fetched.batches:
+    def _columns_of(self, where: SinkPartition, batches: Sequence[RecordBatch]) -> RecordColumns | None:
+        if not self._columns or not batches:
             return None
-        where = fetched.partition
-        return self._conversion.columns_of(RecordBatch.of(where.topic, where.partition, fetched.batches))
+        with self._converting:
+            return self._conversion.columns_of(RecordBatch.of(where.topic, where.partition, batches))
 
     def _converted(self, batches: Sequence[RecordBatch]) -> list[SinkRecord]:
         records: list[SinkRecord] = []
         for batch in batches:
-            converted = self._conversion.from_batch(batch, self._timestamp_types.get(batch.topic, "CreateTime"))
+            with self._converting:
+                converted = self._conversion.from_batch(batch, self._timestamp_types.get(batch.topic, "CreateTime"))
             self._metrics.filtered += len(batch) - len(converted)
             records.extend(converted)
         return records

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from hayase.connect.columns import StructColumns
 from hayase.connect.contracts import SinkPartition
 from hayase.connect.conversion import Conversion
 from hayase.connect.converters.json_converter import JsonConverter
@@ -117,21 +117,39 @@ def test_records_of_columns_are_made_when_somebody_looks_at_one(log: Log) -> Non
     reader.close()
 
 
-def test_only_the_thread_of_the_task_converts(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_range_is_converted_to_columns_while_the_last_one_is_written_by_one_thread_at_a_time(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where = produce(log, *(f'{{"a":{number}}}' for number in range(5)))
     reader = reader_of(log, where, columns=True)
+    threads: list[str] = []
     converting: list[str] = []
-    convert = JsonConverter.to_connect_columns
+    together: list[list[str]] = []
 
-    def noted(self: JsonConverter, topic: str, data: Sequence[bytes | None]) -> StructColumns | None:
-        converting.append(threading.current_thread().name)
-        return convert(self, topic, data)
+    def noting(convert: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: JsonConverter, *given: object) -> object:
+            name = threading.current_thread().name
+            converting.append(name)
+            time.sleep(0.005)
+            together.extend([list(converting)] if len(converting) > 1 else [])
+            converting.remove(name)
+            return convert(self, *given)
 
-    monkeypatch.setattr(JsonConverter, "to_connect_columns", noted)
+        return noted
+
+    columns = JsonConverter.to_connect_columns
+
+    def to_columns(self: JsonConverter, topic: str, data: Sequence[bytes | None]) -> object:
+        threads.append(threading.current_thread().name)
+        return columns(self, topic, data)
+
+    monkeypatch.setattr(JsonConverter, "to_connect_columns", noting(to_columns))
+    monkeypatch.setattr(JsonConverter, "to_connect_data", noting(JsonConverter.to_connect_data))
     for start in (0, 2, 4):
-        assert reader.read({where: start})
+        (found,) = reader.read({where: start})
+        assert found.records[0].value == {"a": start}  # by itself, while the next range is made to columns
     reader.close()
-    assert converting == [threading.current_thread().name] * 3
+    assert (["read-ahead" in name for name in threads], together) == ([False, True, True], [])
 
 
 def test_what_is_read_ahead_is_not_written_and_counts_as_lag(log: Log, reads: list[str]) -> None:
