@@ -145,6 +145,7 @@ class SinkRange:
         end: the offset behind the range, gaps included.
         records: what is to be written, after transforms; fewer than the offsets where some were dropped.
         columns: the same records by column, where the task takes columns and they have them; else `None`.
+        prepared: what the task's `prepare` made of the columns; `None` where there are none.
     """
 
     partition: SinkPartition
@@ -152,6 +153,7 @@ class SinkRange:
     end: int
     records: Sequence[SinkRecord]
     columns: RecordColumns | None = None
+    prepared: object = None
 
 
 class RangeSinkTask(SinkTask):
@@ -163,6 +165,17 @@ class RangeSinkTask(SinkTask):
     """
 
     takes_columns: ClassVar[bool] = False
+
+    def prepare(self, columns: RecordColumns) -> object:
+        """Make of columns what `write` needs of them, which gets it as `prepared` of the range; by default nothing.
+
+        Called before the `write` of the range, by another thread, which may be while an earlier range is written: use
+        nothing that `write` changes. May be called for ranges that are not written, and again for one that is.
+
+        Raises:
+            Exception: the task fails, as if `write` had raised it. What is wrong with a single record is for `write`.
+        """
+        return None
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Never called: `write` is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -86,6 +86,7 @@ class _Fetched:
         end: the offset behind it.
         batches: its records.
         columns: these by column, where they are wanted and there are any.
+        prepared: what the task has made of these.
         more: whether further records were there behind it.
     """
 
@@ -94,6 +95,7 @@ class _Fetched:
     end: int
     batches: list[RecordBatch]
     columns: RecordColumns | None
+    prepared: object
     more: bool
 
 
@@ -129,7 +131,7 @@ class SinkReader:
         reporter: keeps the bytes of what is being written.
         metrics: counts.
         range_records: how many offsets a call covers at most.
-        columns: whether ranges have columns where their records allow it.
+        prepare: of a task that takes columns: `RangeSinkTask.prepare`; `None`: ranges have no columns.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class SinkReader:
         reporter: Reporter,
         metrics: SinkMetrics,
         range_records: int = RANGE_RECORDS,
-        columns: bool = False,
+        prepare: Callable[[RecordColumns], object] | None = None,
     ) -> None:
         self._log = log
         self._partitions = sorted(partitions)
@@ -148,7 +150,7 @@ class SinkReader:
         self.reporter = reporter
         self._metrics = metrics
         self._range_records = range_records
-        self._columns = columns
+        self._prepare = prepare
         self._reader: LogReader = log.reader()
         self._timestamp_types: dict[str, str] = {}
         self._check_at_s = 0.0
@@ -159,9 +161,9 @@ class SinkReader:
     def read(self, positions: Mapping[SinkPartition, int], paused: Iterable[TopicPartition] = ()) -> list[SinkRange]:
         """The next range of each partition that has one, sorted by partition; those before are not looked at any more.
 
-        While the task writes what this gives, another thread reads the next ranges, if more is there, and converts them
-        to columns. Converters are not made for several threads: one converts at a time. The calling thread alone
-        converts record by record, where errors count, and sets metrics.
+        While the task writes what this gives, another thread reads the next ranges, if more is there, converts them to
+        columns, and has these prepared. Converters are not made for several threads: one converts at a time. The
+        calling thread alone converts record by record, where errors count, and sets metrics.
 
         Raises:
             SourceRangeLostError: records were deleted before they were read: they expired, or the topic was truncated.
@@ -217,7 +219,9 @@ class SinkReader:
 
     def _fetch_range(self, partition: SinkPartition, start: int, end: int, *, more: bool = False) -> _Fetched:
         batches = list(self._reader.fetch(TopicPartition(partition.topic, partition.partition), start, end))
-        return _Fetched(partition, start, end, batches, self._columns_of(partition, batches), more)
+        columns = self._columns_of(partition, batches)
+        prepared = None if columns is None or self._prepare is None else self._prepare(columns)
+        return _Fetched(partition, start, end, batches, columns, prepared, more)
 
     def waiting(self, positions: Mapping[SinkPartition, int]) -> int:
         """How many offsets are behind the positions."""
@@ -252,10 +256,10 @@ class SinkReader:
             records: Sequence[SinkRecord] = tuple(self._converted(fetched.batches))
         else:
             records = LazyRecords(len(columns.offsets), lambda: self._converted(fetched.batches))
-        return SinkRange(fetched.partition, fetched.start, fetched.end, records, columns)
+        return SinkRange(fetched.partition, fetched.start, fetched.end, records, columns, fetched.prepared)
 
     def _columns_of(self, where: SinkPartition, batches: Sequence[RecordBatch]) -> RecordColumns | None:
-        if not self._columns or not batches:
+        if self._prepare is None or not batches:
             return None
         with self._converting:
             return self._conversion.columns_of(RecordBatch.of(where.topic, where.partition, batches))

@@ -45,7 +45,8 @@ class TransactionalSinkLoop(SinkTaskLoop):
     ) -> None:
         metrics = SinkMetrics()
         reporter = Reporter(conversion)
-        reader = SinkReader(log, partitions, conversion, reporter, metrics, range_records, columns=task.takes_columns)
+        prepare = task.prepare if task.takes_columns else None
+        reader = SinkReader(log, partitions, conversion, reporter, metrics, range_records, prepare)
         super().__init__(task, context, reader, reporter, conversion, metrics, sleep=sleep)
         self._target = task
         self._bundle = bundle_name(context.connector, context.task)

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from hayase.connect.columns import RecordColumns
 from hayase.connect.contracts import SinkPartition
 from hayase.connect.conversion import Conversion
 from hayase.connect.converters.json_converter import JsonConverter
 from hayase.connect.converters.simple_header_converter import SimpleHeaderConverter
 from hayase.connect.converters.string_converter import StringConverter
 from hayase.connect.errors import ErrorPolicy
+from hayase.connect.exceptions import ConnectError
 from hayase.connect.sink_reader import Reporter, SinkMetrics, SinkReader
 from hayase.core.errors import UnknownTopicError
 from hayase.core.records import TopicPartition
@@ -32,7 +34,8 @@ def reader_of(log: Log, where: SinkPartition, *, columns: bool = False) -> SinkR
     value = JsonConverter() if columns else StringConverter()
     value.configure({"schemas.enable": "false"}, is_key=False)
     conversion = Conversion(StringConverter(), value, SimpleHeaderConverter(), (), ErrorPolicy("sink", 0))
-    return SinkReader(log, [where], conversion, Reporter(conversion), SinkMetrics(), 2, columns=columns)
+    prepare = (lambda found: found) if columns else None
+    return SinkReader(log, [where], conversion, Reporter(conversion), SinkMetrics(), 2, prepare)
 
 
 def values(reader: SinkReader, where: SinkPartition, start: int, *paused: TopicPartition) -> list[object]:
@@ -150,6 +153,24 @@ def test_the_next_range_is_converted_to_columns_while_the_last_one_is_written_by
         assert found.records[0].value == {"a": start}  # by itself, while the next range is made to columns
     reader.close()
     assert (["read-ahead" in name for name in threads], together) == ([False, True, True], [])
+
+
+def test_what_a_task_prepares_of_columns_comes_with_their_range(log: Log) -> None:
+    where = produce(log, '{"a":1}', '{"a":2}', '{"a":3}', "no JSON")
+    conversion = reader_of(log, where, columns=True)._conversion
+    prepared_by: list[str] = []
+
+    def prepare(columns: RecordColumns) -> list[object]:
+        prepared_by.append(threading.current_thread().name)
+        assert columns.value is not None
+        return columns.value.column("a")
+
+    reader = SinkReader(log, [where], conversion, Reporter(conversion), SinkMetrics(), 2, prepare)
+    (first,) = reader.read({where: 0})
+    with pytest.raises(ConnectError):  # record by record, where the error is said
+        reader.read({where: 2})
+    reader.close()
+    assert (first.prepared, prepared_by) == ([1, 2], [threading.current_thread().name])
 
 
 def test_what_is_read_ahead_is_not_written_and_counts_as_lag(log: Log, reads: list[str]) -> None:

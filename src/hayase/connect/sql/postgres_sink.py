@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hayase.connect.columns import RecordColumns
 from hayase.connect.config.config_def import ConfigDef, Importance, TypedConfig
 from hayase.connect.config.types import ConfigType
 from hayase.connect.config.validators import non_empty
@@ -158,6 +159,14 @@ class PostgresSinkTask(TransactionalSinkTask):
         condition = TARGET_REFUSES if state in _NOT_OF_ROWS else "ROW_REFUSED"
         return ConnectError(condition, f"the database refuses the write: {str(error).strip()}", sqlstate=state)
 
+    def prepare(self, columns: RecordColumns) -> CopyColumns | None:
+        """See `RangeSinkTask.prepare`: the texts that COPY reads; `None`: the records are looked at one by one."""
+        try:
+            rows = self._mapper.columns(columns)
+            return None if rows is None else copy_columns(rows)
+        except (DataError, ValueError, ArithmeticError):  # said of the one record that it is about
+            return None
+
     def next_offsets(self, partitions: Sequence[SinkPartition]) -> Mapping[SinkPartition, int]:
         """See `TransactionalSinkTask.next_offsets`: from now on tasks of earlier generations write nothing."""
         import psycopg
@@ -219,12 +228,8 @@ class PostgresSinkTask(TransactionalSinkTask):
         for each in ranges:
             if not each.records:
                 continue
-            try:
-                rows = None if each.columns is None else self._mapper.columns(each.columns)
-                columns = None if rows is None else copy_columns(rows)
-            except (DataError, ValueError, ArithmeticError):  # said of the one record that it is about
-                return None
-            if columns is None or not self._writer.takes(columns):
+            columns = each.prepared
+            if not isinstance(columns, CopyColumns) or not self._writer.takes(columns):
                 return None
             found.append(columns)
         return found
