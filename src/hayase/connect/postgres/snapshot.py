@@ -111,8 +111,13 @@ class SnapshotReader:
         except RetriableError:
             raise
         except ConnectError:
-            if self._database.captured_table(table.full_name) is not None:
+            now = self._database.captured_table(table.full_name)
+            if now == table or (now is not None and now.identity_key != table.identity_key):
                 raise
+        if now is not None:
+            _LOG.info("the columns of %s have changed; its snapshot goes on with those of now", table.full_name)
+            self._waiting[0] = now
+            return []
         _LOG.warning(
             "the table %s was dropped, renamed or taken out of the publication during its snapshot; the snapshot goes "
             "on without it, and what was read of it stays",
