@@ -87,7 +87,9 @@ def processes_of_spark(worker: int) -> tuple[int, list[int]]:
         with contextlib.suppress(psutil.NoSuchProcess):
             for jvm in psutil.Process(worker).children():
                 if "java" in jvm.name() and jvm.status() != psutil.STATUS_ZOMBIE:
-                    daemons = [each for each in jvm.children() if "hayase.runtime.worker.daemon" in each.cmdline()]
+                    # The script that becomes the JVM may leave it a dead child, which has no command line.
+                    alive = [each for each in jvm.children() if each.status() != psutil.STATUS_ZOMBIE]
+                    daemons = [each for each in alive if "hayase.runtime.worker.daemon" in each.cmdline()]
                     slots = [slot.pid for daemon in daemons for slot in daemon.children()]
                     if slots:
                         return jvm.pid, slots
