@@ -98,6 +98,7 @@ def _exists(level: str) -> set[str]:
             m.RECORDS_CONSUMED,
             m.RECORDS_PRODUCED,
             m.BYTES_CONSUMED,
+            m.UNREADABLE,
         ),
         *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES, m.SUPPRESSION_EMITTED, m.FINAL_EMITTED),
         *(m.SNAPSHOTS_FAILED, m.STATES_REBUILT),
