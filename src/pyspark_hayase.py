@@ -3,6 +3,6 @@
 It does so in a worker that never imports Hayase's source, and leaves it idle until the JVM closes the connection.
 """
 
-from hayase.runtime.worker.plain_daemon import be_quiet_when_the_jvm_is_gone
+from hayase.runtime.worker.plain_daemon import hide_errors_after_jvm_exit
 
-be_quiet_when_the_jvm_is_gone()
+hide_errors_after_jvm_exit()

@@ -18,7 +18,7 @@ from hayase.app.telemetry import Telemetry
 from hayase.cli.options import read_settings
 from hayase.core import metrics as m
 from hayase.core.java import find_java, spark_java_home
-from hayase.runtime.driver.streams_metrics import SummaryMetrics
+from hayase.runtime.driver import streams_metrics
 from hayase.task.summary import BundleSummary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,27 +88,9 @@ def _exists(level: str) -> set[str]:
     report = ProgressReport(State.RUNNING, 0, -1, 0, 0, 0, 0, 0, None)
     config = StreamsConfig({"application.id": "a", "metrics.recording.level": level})
     telemetry = Telemetry(config, "", lambda: report, lambda: Recovery(shut_down_client, 0))
-    names = (
-        *(
-            m.DROPPED_RECORDS,
-            m.LATE_RECORDS,
-            m.DEAD_LETTERS,
-            m.MISSING_FIELDS,
-            m.ROW_BY_ROW,
-            m.RECORDS_CONSUMED,
-            m.RECORDS_PRODUCED,
-            m.BYTES_CONSUMED,
-        ),
-        *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES, m.SUPPRESSION_EMITTED, m.FINAL_EMITTED),
-        *(m.SNAPSHOTS_FAILED, m.STATES_REBUILT),
-    )
-    counts = [m.Count(name, "0_0", "owner", 1) for name in names]
-    measured = (
-        *(m.PROCESS_LATENCY, m.E2E_LATENCY, m.LATENESS, m.PUNCTUATE_LATENCY),
-        *(m.SUPPRESSION_ROWS, m.SUPPRESSION_BYTES),
-    )
-    measures = [m.Measure(name, "0_0", "", 1, 1.0, 1.0, 1.0) for name in measured]
-    reported = SummaryMetrics(telemetry.registry, {}, "a", level)
+    counts = [m.Count(name, "0_0", "owner", 1) for name in (*streams_metrics.COUNTS, m.ENTRIES)]
+    measures = [m.Measure(name, "0_0", "", 1, 1.0, 1.0, 1.0) for name in streams_metrics.MEASURES]
+    reported = streams_metrics.SummaryMetrics(telemetry.registry, {}, "a", level)
     reported.add(BundleSummary("0-0", 0, False, True, counts, {}, measures))
     telemetry.count_epoch(5)
     return {f"{name.group} {name.name}" for name in telemetry.registry.snapshot()}

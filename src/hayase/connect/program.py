@@ -30,7 +30,7 @@ from hayase.log.protocol import Log, LogConfig
 from hayase.serde.protocol import Serde
 from hayase.topology.nodes import ProgramConnector
 
-_REST_S = 1.0
+_IDLE_S = 1.0
 """For how long a source has nothing before it is at its end."""
 _STOP_S = 30.0
 _FLUSH_MS = 60_000
@@ -192,7 +192,7 @@ class ProgramConnectors:
     def sources_at_end(self) -> bool:
         """Whether no source has had anything for a while."""
         runners = dict(self._runners)
-        return all(runners[name].rested_s() >= _REST_S for name in self._names(source=True) if name in runners)
+        return all(runners[name].idle_s() >= _IDLE_S for name in self._names(source=True) if name in runners)
 
     def sinks_at_end(self) -> bool:
         """Whether all sinks have written what was in their topics when this was asked for the first time."""

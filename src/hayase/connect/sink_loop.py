@@ -137,7 +137,7 @@ class SinkTaskLoop(ABC):
         """Finish what was begun, before a stop."""
 
     def with_retries(self, write: Callable[[], bool]) -> bool:
-        """Call until it raises no `RetriableError`, with growing pauses."""
+        """The result of `write`, which is called until it raises no `RetriableError`, with growing pauses."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:

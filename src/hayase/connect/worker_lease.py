@@ -78,7 +78,7 @@ class WorkerLease:
             LogError: the log could not be reached.
         """
         self._log.prepare_markers(self._group)
-        self._beat = self._last_beat_of_the_dead()
+        self._beat = self._last_beat_of_former_holder()
         if not self._publish(self._me):
             raise self._refused(self._last()[1])
         self._thread.start()
@@ -116,7 +116,7 @@ class WorkerLease:
             except Exception as error:  # the log may be back soon; without this thread no process would know
                 _LOG.warning("the lease of the group %s could not be renewed: %s", self._group, error)
 
-    def _last_beat_of_the_dead(self) -> int:
+    def _last_beat_of_former_holder(self) -> int:
         """The number of the last beat, 0 if there was none; raises if its holder lives."""
         seen: int | None = None
         since_s = 0.0

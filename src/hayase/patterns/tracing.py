@@ -48,22 +48,22 @@ class Traced:
 
     @property
     def type(self) -> str:
-        """Of the command or event."""
+        """The name of the type of the command or event; empty if the record has none."""
         return self.attributes.get(cloud_events.TYPE, "")
 
     @property
     def id(self) -> str:
-        """Of the command or event."""
+        """The id of the command or event; empty if the record has none."""
         return self.attributes.get(cloud_events.ID, "")
 
     @property
     def source(self) -> str:
-        """The sender."""
+        """The sender, a URI reference; empty if the record has none."""
         return self.attributes.get(cloud_events.SOURCE, "")
 
     @property
     def causation_id(self) -> str:
-        """Of what caused it."""
+        """The id of what caused it; empty if the record has none."""
         return self.attributes.get(cloud_events.CAUSATION, "")
 
     @property

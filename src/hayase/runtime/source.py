@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from hayase.runtime.wire.shuffle_schema import SPARK_SCHEMA
-from hayase.runtime.worker.plain_daemon import be_quiet_when_the_jvm_is_gone
+from hayase.runtime.worker.plain_daemon import hide_errors_after_jvm_exit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE_NAME = "hayase"
 
-be_quiet_when_the_jvm_is_gone()  # importing this module is all that the short-lived processes have in common
+hide_errors_after_jvm_exit()  # importing this module is all that the short-lived processes have in common
 
 
 class SlotWork(InputPartition):

@@ -68,6 +68,13 @@ def test_replies_come_to_the_client_that_has_sent_the_command(tmp_path: Path) ->
             assert asyncio.run(second.send_async("17", Pay(4))).versions == range(2, 4)
             assert first.send_nowait("17", Pay(4), command_id="x") == "x"
             assert first.send("17", Pay(4), command_id="x").version == 5
+            paid = asyncio.run(second.send_many_async((str(number), Pay(4)) for number in (102, 100, 999)))
+            assert [(reply.aggregate_id, reply.status) for reply in paid] == [
+                ("102", "accepted"),
+                ("100", "accepted"),
+                ("999", "rejected"),
+            ]
+            assert asyncio.run(second.send_many_async([])) == []
     finally:
         orders.stop()
         orders.app.close()

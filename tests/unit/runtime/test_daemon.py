@@ -54,11 +54,11 @@ def test_a_connection_that_the_jvm_closed_leaves_no_trace_on_the_terminal(when: 
 
 PLAIN = """
 import importlib.util, sys
-from hayase.runtime.worker.plain_daemon import be_quiet_when_the_jvm_is_gone
+from hayase.runtime.worker.plain_daemon import hide_errors_after_jvm_exit
 spec = importlib.util.find_spec("pyspark.daemon")
 main = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(main)
-be_quiet_when_the_jvm_is_gone(main)
+hide_errors_after_jvm_exit(main)
 for error in (BrokenPipeError(32, "Broken pipe"), ValueError("told")):
     try:
         raise error

@@ -64,9 +64,9 @@ def test_what_the_planner_knows_of_an_epoch_itself_nobody_need_tell(control: Dri
         return BundleSummary("0-0", 3, False, False, [], {}, [], due_ms=due_ms).to_bytes()
 
     made = calls(control, clock)
-    made.tell(3, [summary(None), summary(2000), summary(1500)])
+    made.note_completed(3, [summary(None), summary(2000), summary(1500)])
     assert not made.wanted(3, first=False)
     clock.advance_ms(500)
     assert made.wanted(3, first=False) and not made.wanted(4, first=False)
-    made.tell(4, [summary(None)])
+    made.note_completed(4, [summary(None)])
     assert not made.wanted(4, first=False)

@@ -31,22 +31,22 @@ def scene(tmp_path: Path) -> Scene:
 def test_statuses_of_epochs_that_follow_each_other_are_published_at_intervals(scene: Scene) -> None:
     seen = []
     for epoch in range(10):
-        scene.reports.say_soon(PlannerStatus(epoch, 0))
+        scene.reports.publish_soon(PlannerStatus(epoch, 0))
         seen.append(scene.epoch())
         scene.now_s += STATUS_EVERY_S / 4
     assert seen == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8]
 
 
 def test_what_waits_is_published_when_asked_for(scene: Scene) -> None:
-    scene.reports.say_soon(PlannerStatus(1, 0))
-    scene.reports.say_soon(PlannerStatus(2, 0))
-    scene.reports.publish()
+    scene.reports.publish_soon(PlannerStatus(1, 0))
+    scene.reports.publish_soon(PlannerStatus(2, 0))
+    scene.reports.flush()
     assert scene.epoch() == 2
 
 
 def test_what_waits_does_not_replace_a_later_status(scene: Scene) -> None:
-    scene.reports.say_soon(PlannerStatus(1, 0))
-    scene.reports.say_soon(PlannerStatus(2, 0))
-    scene.reports.say(PlannerStatus(3, 0))
-    scene.reports.publish()
+    scene.reports.publish_soon(PlannerStatus(1, 0))
+    scene.reports.publish_soon(PlannerStatus(2, 0))
+    scene.reports.publish(PlannerStatus(3, 0))
+    scene.reports.flush()
     assert scene.epoch() == 3

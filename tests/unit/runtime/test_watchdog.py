@@ -48,7 +48,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setenv(FAULT_DIR, str(tmp_path))
     made = Scene(tmp_path)
     yield made
-    made.dog._unwind()
+    made.dog._cancel_timer()
 
 
 def test_a_step_without_a_sign_of_life_is_ended_after_the_interval(scene: Scene) -> None:

@@ -205,7 +205,7 @@ def test_a_server_whose_queries_another_one_has_taken_over_runs_them_no_more(
     with server_in(tmp_path) as first:
         execute(first, STREAM + TABLE)
         # as if the first were silent for long
-        monkeypatch.setattr(WorkerLease, "_last_beat_of_the_dead", lambda lease: lease._last()[0])
+        monkeypatch.setattr(WorkerLease, "_last_beat_of_former_holder", lambda lease: lease._last()[0])
         with server_in(tmp_path, state_dir=tmp_path / "elsewhere") as second:
             assert not leases[0].renew()  # done every few seconds
             assert first.status == "DEGRADED"

@@ -280,7 +280,7 @@ def test_a_server_whose_lease_was_taken_ends_the_process_of_its_runtime(
         process = made[0]._process
         assert process is not None
         with monkeypatch.context() as silent:
-            silent.setattr(worker_lease.WorkerLease, "_last_beat_of_the_dead", lambda lease: lease._last()[0])
+            silent.setattr(worker_lease.WorkerLease, "_last_beat_of_former_holder", lambda lease: lease._last()[0])
             settings = settings_of(tmp_path, **{"state.dir": str(tmp_path / "elsewhere")})
             other = open_server(settings, start_queries=False)
         try:

@@ -183,12 +183,12 @@ class ConnectorRunner:
         """Whether it is stopped and no task is left; asked with `working` held."""
         return self.stored.target is TargetState.STOPPED and not self._tasks and self._connector is None
 
-    def rested_s(self) -> float:
+    def idle_s(self) -> float:
         """For how long all tasks have had nothing to do; 0 while something starts, waits or has failed."""
         threads = list(dict(self._tasks).values())
         if self.status.state is not State.RUNNING or len(threads) != len(self.stored.tasks):
             return 0.0
-        return min((thread.rested_s() for thread in threads), default=0.0)
+        return min((thread.idle_s() for thread in threads), default=0.0)
 
     def hurry(self) -> None:
         """Let tasks of a sink write records without waiting for further ones."""
@@ -224,7 +224,7 @@ class ConnectorRunner:
     # the thread
 
     def _run(self) -> None:
-        self._env = self._shared.of_its_own()
+        self._env = self._shared.with_own_log()
         self._generations = Generations(self._env.log, self._env.config.group)
         try:
             self._serve()

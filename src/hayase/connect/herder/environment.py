@@ -52,7 +52,7 @@ class WorkerEnvironment:
             return self.log
         return open_log(dataclasses.replace(self.log_config, options={**self.log_config.options, **overrides}))
 
-    def of_its_own(self) -> WorkerEnvironment:
+    def with_own_log(self) -> WorkerEnvironment:
         """The same with a log of its own, for one thread: clients of Kafka are not shared by threads."""
         return dataclasses.replace(self, log=self.open_task_log({}))
 

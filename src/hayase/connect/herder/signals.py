@@ -46,7 +46,7 @@ def send_signal(
     topic, key = where
     signal_id = str(uuid.uuid4())
     value = msgspec.json.encode({"id": signal_id, "type": kind, "data": data})
-    own = env.of_its_own()
+    own = env.with_own_log()
     try:
         ensure_topic(own.log, topic, 1, {})
         writer = own.log.writer()

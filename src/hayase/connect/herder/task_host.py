@@ -47,7 +47,7 @@ class RunningTask(Protocol):
         """Wait for its end; `False` if it takes longer."""
         ...
 
-    def rested_s(self) -> float:
+    def idle_s(self) -> float:
         """For how long the task has had nothing to do."""
         ...
 

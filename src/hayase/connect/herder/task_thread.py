@@ -90,7 +90,7 @@ class TaskThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def rested_s(self) -> float:
+    def idle_s(self) -> float:
         """For how long the task has had nothing to do; 0 where it has not said so several times."""
         since = self._rested_since_s
         return 0.0 if since is None or self._steps < _STEPS_OF_REST else time.monotonic() - since

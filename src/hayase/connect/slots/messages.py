@@ -110,7 +110,7 @@ class TaskProgress(msgspec.Struct, frozen=True, tag="progress"):
     """How far a task is; sent a few times a second."""
 
     run: int
-    rested_s: float
+    idle_s: float
     metrics: dict[str, float]
     positions: list[tuple[SinkPartition, int]]
 

@@ -117,9 +117,9 @@ class RemoteTask:
         """See `RunningTask`."""
         return self._over.wait(timeout_s)
 
-    def rested_s(self) -> float:
+    def idle_s(self) -> float:
         """See `RunningTask`."""
-        return self._progress.rested_s
+        return self._progress.idle_s
 
     def hurry(self) -> None:
         """See `RunningTask`."""

@@ -159,7 +159,7 @@ class _Slot:
                 self._send_progress(run, task)
 
     def _send_progress(self, run: int, task: TaskThread) -> None:
-        self._send(TaskProgress(run, task.rested_s(), task.metrics(), list(task.positions().items())))
+        self._send(TaskProgress(run, task.idle_s(), task.metrics(), list(task.positions().items())))
 
     def _send(self, report: SlotReport) -> None:
         data = msgspec.msgpack.encode(report)

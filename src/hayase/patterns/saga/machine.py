@@ -33,7 +33,7 @@ class SagaMachine:
 
     def start(self) -> None:
         """Begin with the first steps."""
-        self._tell("Started")
+        self._report("Started")
         self._advance()
 
     def answer(self, command: CommandId, answer: Answer) -> None:
@@ -61,10 +61,10 @@ class SagaMachine:
         elif row.accepted:
             expected = ", ".join(each.__name__ for each in (*step.success, *step.refusal))
             reason = f"it was accepted, with events of which none is {expected}"
-            self._tell("StepStuck", name, reason)
+            self._report("StepStuck", name, reason)
             self._again(step, row, reason)
         else:
-            self._tell("StepTimedOut", name)
+            self._report("StepTimedOut", name)
             self._again(step, row, "no answer in time")
 
     def cancel(self, reason: str) -> str | None:
@@ -124,12 +124,12 @@ class SagaMachine:
             return  # a repeat of what is known
         elif outcome == "success":
             row.status, row.due_ms, row.reason, row.accepted = "done", 0, "", False
-            self._tell("StepSucceeded", step.name)
+            self._report("StepSucceeded", step.name)
             self._advance()
         elif outcome == "unknown":
             self._again(step, row, reason)
         elif self._definition.behind_pivot(step.name) or (step.retries.refused and row.tries <= step.retries.times):
-            self._tell("StepRefused", step.name, reason)
+            self._report("StepRefused", step.name, reason)
             row.attempt, row.sent, row.reason, row.accepted = row.attempt + 1, False, reason, False
             self._pause(step, row)
         else:
@@ -140,7 +140,7 @@ class SagaMachine:
             return
         if outcome == "success":
             row.status, row.due_ms, row.reason = "undone", 0, ""
-            self._tell("StepUndone", step.name)
+            self._report("StepUndone", step.name)
             self._undo_next()
             return
         if outcome == "refusal":
@@ -150,7 +150,7 @@ class SagaMachine:
 
     def _late(self, step: Step, row: StepRow) -> None:
         """An action succeeded that was given up: an undo that was sent may have come before it."""
-        self._tell("StepSucceededLate", step.name)
+        self._report("StepSucceededLate", step.name)
         if row.status == "given-up" or step.undo is None:
             return  # its undo is still to come
         self._row.status = "undoing"
@@ -158,7 +158,7 @@ class SagaMachine:
 
     def _refused(self, step: Step, row: StepRow, reason: str) -> None:
         row.status, row.due_ms, row.reason = "refused", 0, reason
-        self._tell("StepRefused", step.name, reason)
+        self._report("StepRefused", step.name, reason)
         self._abort(f"{step.name}: {reason}" if reason else step.name)
 
     def _again(self, step: Step, row: StepRow, reason: str) -> None:
@@ -189,7 +189,7 @@ class SagaMachine:
 
     def _abort(self, reason: str) -> None:
         self._row.status, self._row.reason = "undoing", reason
-        self._tell("Undoing", reason=reason)
+        self._report("Undoing", reason=reason)
         for row in self._row.steps.values():
             if row.status == "acting":
                 row.status, row.due_ms = ("given-up" if row.sent else "refused"), 0
@@ -222,9 +222,9 @@ class SagaMachine:
     def _end(self, status: str, reported: str) -> None:
         if self._row.status in OPEN:
             self._row.status = "completed" if status == "completed" else "cancelled"
-            self._tell(reported, reason=self._row.reason)
+            self._report(reported, reason=self._row.reason)
 
-    def _tell(self, what: str, step: str = "", reason: str = "") -> None:
+    def _report(self, what: str, step: str = "", reason: str = "") -> None:
         self.reported.append((what, step, reason))
 
 

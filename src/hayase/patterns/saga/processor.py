@@ -189,7 +189,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         while (command := machine.next_send()) is not None:
             self._send(row, machine, command, cause, now_ms)
         for what, step, reason in machine.reported:
-            self._tell(row, what, step, reason, cause, now_ms)
+            self._report(row, what, step, reason, cause, now_ms)
         row.changed_ms = now_ms
         self._rows.put(row.id, row)
         for name, step_row in row.steps.items():
@@ -284,7 +284,7 @@ class SagaProcessor(ContextualProcessor[bytes | None, bytes | None, bytes, Outgo
         if row.status not in OPEN and row.changed_ms + self._saga.kept_ms <= now_ms:
             self._rows.delete(row.id)
 
-    def _tell(self, row: SagaRow, what: str, step: str, reason: str, cause: str, now_ms: int) -> None:
+    def _report(self, row: SagaRow, what: str, step: str, reason: str, cause: str, now_ms: int) -> None:
         counted = _REPORTED.get(what) or _COUNTED_STEPS.get(what)
         if counted:
             self._counted[counted].record()

@@ -69,7 +69,7 @@ class Run:
         return cls(own, replace(shared, control_dir=str(own)))
 
     def status(self) -> PlannerStatus | None:
-        """What the planner last said."""
+        """The last status that the planner published; `None`: none yet."""
         data = self.control.status()
         if data is not None:
             self._status = decode_json(data, as_type=PlannerStatus)

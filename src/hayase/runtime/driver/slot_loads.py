@@ -36,7 +36,7 @@ class SlotLoads:
             return first
 
     def remove(self, application_id: str) -> None:
-        """A topology is gone."""
+        """Forget a topology that was removed."""
         with self._lock:
             self._first.pop(application_id, None)
             self._bundles.pop(application_id, None)

@@ -71,7 +71,7 @@ class _Shown:
     counted: tuple[str, str] | None = None
 
 
-_COUNTS: Mapping[str, tuple[_Shown, ...]] = {
+COUNTS: Mapping[str, tuple[_Shown, ...]] = {
     DROPPED_RECORDS: (
         _Shown(TASK, "dropped-records", "records dropped"),
         _Shown(NODE, "dropped-records", "records dropped by the node", "processor-node-id", rate=False),
@@ -139,8 +139,9 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
         _Shown(NODE, "window-aggregate-final-emit", "results sent when windows closed", "processor-node-id", "DEBUG"),
     ),
 }
+"""How each count of a summary is shown; the entries of stores are shown otherwise."""
 _PUNCTUATIONS = ("punctuate", "punctuations")
-_MEASURES: Mapping[str, tuple[_Shown, ...]] = {
+MEASURES: Mapping[str, tuple[_Shown, ...]] = {
     PROCESS_LATENCY: (
         _Shown(TASK, PROCESS_LATENCY, "time that an epoch of the task took, in ms", level="DEBUG"),
     ),
@@ -164,6 +165,7 @@ _MEASURES: Mapping[str, tuple[_Shown, ...]] = {
         _Shown(STATE, SUPPRESSION_BYTES, "size of the rows in the suppression buffer", _STORE, "DEBUG"),
     ),
 }  # fmt: skip
+"""How each measurement of a summary is shown."""
 
 
 class SummaryMetrics:
@@ -192,13 +194,13 @@ class SummaryMetrics:
             if count.name == ENTRIES:
                 self._add_entries(thread, count)
             self._add_users(thread, count)
-            for shown in _COUNTS.get(count.name, ()):
+            for shown in COUNTS.get(count.name, ()):
                 if self._recorded(shown):
                     tags = _tags(thread, shown, count)
                     self._registry.count(shown.group, shown.name, tags, count.value, shown.description, rate=shown.rate)
         for measure in summary.measures:
             if not self._add_users(thread, measure):
-                for shown in _MEASURES[measure.name]:
+                for shown in MEASURES[measure.name]:
                     self._add_measure(thread, shown, measure)
 
     def _add_measure(self, thread: Tags, shown: _Shown, measure: Measure) -> None:

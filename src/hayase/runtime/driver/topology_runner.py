@@ -73,7 +73,7 @@ class TopologyRunner:
         self._options["digest"] = digest
 
     def start(self) -> None:
-        """Have it run from now on."""
+        """Have the planner of the runtime run the topology from now on."""
         self.run.control.forget_planner()
         self._started = self._shared.list_topology(
             self._app.application_id, self._options, bounded=self._bounded, ends=self._ends
@@ -149,7 +149,7 @@ class TopologyRunner:
         return not self._listed or gone or control.suspended()
 
     def stop_query(self) -> bool:
-        """Stop it at once; an epoch that is open is finished by the next start."""
+        """Stop the topology at once; an epoch that is open is finished by the next start. Always true."""
         self._unlist()
         self._stopped.set()
         self._changed.set()

@@ -143,7 +143,7 @@ class EpochPlanner:
 
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
         """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
-        self._due.tell(epoch, summaries)
+        self._due.note_completed(epoch, summaries)
 
     def last_done(self) -> int:
         """The last epoch that every bundle has completed; -1 before the first."""
@@ -241,7 +241,7 @@ class EpochPlanner:
     def close(self) -> None:
         """Let go of the log."""
         with contextlib.suppress(OSError, StateError):  # the folder of the run may be gone, or full
-            self._reports.publish()
+            self._reports.flush()
         self.control.publish_closed()
         self._log.close()
 
@@ -273,7 +273,7 @@ class EpochPlanner:
         if not self._said_waiting:
             _LOG.warning("no epoch can be planned, waiting: %s", error)
         self._said_waiting = error.message
-        self._say(after, self._lag)
+        self._publish_status(after, self._lag)
         time.sleep(BROKER_POLL_S)
 
     def settle_epoch(self) -> None:
@@ -282,7 +282,7 @@ class EpochPlanner:
         Raises:
             LeaseHeldError: `LEASE_LOST`: a later run has begun.
         """
-        self._reports.publish()
+        self._reports.flush()
         self._completion.settle()
 
     def _adopt(self, record: EpochRecord) -> int:
@@ -348,7 +348,7 @@ class EpochPlanner:
         self._input.ranges.recorded(record)
         self._last, self._first = _Open(record.epoch, record), False
         if self._lost.offsets != known:
-            self._say(record.epoch, self._lag, record.records)
+            self._publish_status(record.epoch, self._lag, record.records)
 
     def _lost_so_far(self) -> LostOffsets:
         """What the planner before counted, of this run; the first one counts what is recorded from now on."""
@@ -371,7 +371,7 @@ class EpochPlanner:
         answered, self._said_waiting = bool(self._said_waiting), ""
         if available.records <= 0 and not self._wanted_without_input(previous):
             if not waited or answered:
-                self._say(after, 0)
+                self._publish_status(after, 0)
             return None
         if waited:
             topic_ids = self._sources.topic_ids(self.app.plan.topics, previous)
@@ -393,8 +393,8 @@ class EpochPlanner:
         )
         self._lag_when_planned = sum(available.ends[p] - end for p, end in ends.items())
         self._lag = self._lag_when_planned
-        say = self._reports.say if answered else self._reports.say_soon
-        say(self._status(record.epoch, record.records))
+        publish = self._reports.publish if answered else self._reports.publish_soon
+        publish(self._status(record.epoch, record.records))
         return record
 
     def publish_lag(self, record: EpochRecord) -> None:
@@ -404,7 +404,7 @@ class EpochPlanner:
         except LogError as error:  # planning the next epoch waits for the brokers
             _LOG.debug("the lag is not known: %s", error)
             return
-        self._say(record.epoch, lag, record.records)
+        self._publish_status(record.epoch, lag, record.records)
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
         """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
@@ -417,9 +417,9 @@ class EpochPlanner:
         after = previous.epoch if previous is not None else -1
         return not self.bounded and self._due.wanted(after, first=self._first)
 
-    def _say(self, epoch: int, lag: int, records: int = 0) -> None:
+    def _publish_status(self, epoch: int, lag: int, records: int = 0) -> None:
         self._lag = lag
-        self._reports.say(self._status(epoch, records))
+        self._reports.publish(self._status(epoch, records))
 
     def _status(self, epoch: int, records: int) -> PlannerStatus:
         skipped = self._lost.offsets + self._input.ranges.passed_over

@@ -27,7 +27,7 @@ FIRST_STEP_S = 5.0
 """The same for the first request of a topology in a process, which opens its program, states and markers: another
 process would need that time, too, and again for each topology that it takes along."""
 OWN_PROCESSES_MAX = 8
-"""So many topologies have processes of their own at a time, counted once for each slot."""
+"""How many processes of their own topologies have at a time, in all: one for a topology and a slot."""
 QUIET_S = 300.0
 """A topology returns to its slot when none of its requests has been slow for so long."""
 _SPARE_AGAIN_S = 5.0

@@ -35,7 +35,7 @@ class PlacedTopology:
 
     @classmethod
     def of(cls, app: AppSpec) -> PlacedTopology:
-        """As its program has it."""
+        """A topology with the bundles and slots that its program gives it."""
         positions = {bundle.id: position for position, bundle in enumerate(app.plan.bundles)}
         known = {bundle: app.plan_positions.get(bundle, position) for bundle, position in positions.items()}
         return cls(app.checkpoint_id, app.slot_of_bundles(), known, app.log)

@@ -21,11 +21,11 @@ class SpareSources:
         return bool(self._connections)
 
     def add(self, machine: str, connection: Connection) -> None:
-        """Note one that has connected."""
+        """Note a source that has connected."""
         self._connections.append((machine, connection))
 
     def remove(self, connection: Connection) -> None:
-        """Forget one whose process is gone."""
+        """Forget a source whose process is gone."""
         self._connections = [each for each in self._connections if each[1] is not connection]
 
     def start(self, slot: int, application_id: str, machine: str) -> None:
@@ -37,5 +37,5 @@ class SpareSources:
                 return
 
     def connections(self) -> list[Connection]:
-        """Of all of them."""
+        """The connections of all sources."""
         return [connection for _, connection in self._connections]

@@ -30,20 +30,23 @@ class StatusReports:
         self._published_s = -STATUS_EVERY_S
         self._unpublished: PlannerStatus | None = None
 
-    def say(self, status: PlannerStatus) -> None:
+    def publish(self, status: PlannerStatus) -> None:
         """Publish a status at once."""
         self._unpublished = None
         self._control.publish_status(msgspec.json.encode(status))
         self._published_s = self._monotonic()
 
-    def say_soon(self, status: PlannerStatus) -> None:
-        """Publish a status, unless another one was published a moment ago: then `publish` does, or a later status."""
+    def publish_soon(self, status: PlannerStatus) -> None:
+        """Publish a status, unless another one was published a moment ago.
+
+        Then `flush` publishes it, or a later status replaces it.
+        """
         if self._monotonic() - self._published_s >= STATUS_EVERY_S:
-            self.say(status)
+            self.publish(status)
         else:
             self._unpublished = status
 
-    def publish(self) -> None:
-        """Publish what was said last, if it is not."""
+    def flush(self) -> None:
+        """Publish the last status of `publish_soon`, if it is not published yet."""
         if self._unpublished is not None:
-            self.say(self._unpublished)
+            self.publish(self._unpublished)

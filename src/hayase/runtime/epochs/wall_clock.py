@@ -88,19 +88,22 @@ class PunctuationTrigger:
     def __init__(self, topology: Topology, control: PlannerControl, clock: Clock) -> None:
         self._control = control
         self._clock = clock
-        self._told: tuple[int, int] | None = None
+        self._due_as_of: tuple[int, int] | None = None
         self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, UserCode) for n in topology.nodes)
 
-    def tell(self, epoch: int, summaries: Sequence[bytes]) -> None:
-        """The summaries of an epoch's bundles, where the planner itself has them: what is due need not be passed on."""
+    def note_completed(self, epoch: int, summaries: Sequence[bytes]) -> None:
+        """Take when punctuations are due from the summaries of a completed epoch, if the planner itself has them.
+
+        The driver then need not send it.
+        """
         if self._timed:
             due = [BundleSummary.from_bytes(data).due_ms for data in summaries]
             known = [each for each in due if each is not None]
-            self._told = (epoch, min(known)) if known else None
+            self._due_as_of = (epoch, min(known)) if known else None
 
     def due_ms(self, after: int) -> int | None:
         """When something is due as of that epoch, as far as it is known here."""
-        return self._told[1] if self._told is not None and self._told[0] == after else None
+        return self._due_as_of[1] if self._due_as_of is not None and self._due_as_of[0] == after else None
 
     def wanted(self, after: int, *, first: bool) -> bool:
         """Of a run's first epoch: yes, it schedules the punctuations.
@@ -109,6 +112,6 @@ class PunctuationTrigger:
         """
         if not self._timed or first:
             return self._timed
-        said = (self._told, self._control.due())
+        said = (self._due_as_of, self._control.due())
         now = self._clock.now_ms()
         return any(each is not None and each[0] == after and now >= each[1] for each in said)

@@ -100,7 +100,7 @@ class SparkSourceQuery:
             raise
         except Exception as error:  # the user's function may raise anything
             raise part_failure(
-                _told(error), "SPARK_SOURCE_FAILED", f"the function of {self._what}", self._spark_log
+                _message_of(error), "SPARK_SOURCE_FAILED", f"the function of {self._what}", self._spark_log
             ) from error
         if not isinstance(frame, DataFrame) or not frame.isStreaming:
             given = (
@@ -222,7 +222,7 @@ class SparkSourceQuery:
                 raise
             except Exception as error:  # of Spark, while it makes the rows; or of the user's code in the frame
                 what = f"batch {batch} of {self._what}"
-                self._failure = part_failure(_told(error), "SPARK_SOURCE_FAILED", what, self._spark_log)
+                self._failure = part_failure(_message_of(error), "SPARK_SOURCE_FAILED", what, self._spark_log)
                 raise self._failure from error
 
     def _publish(self, frame: DataFrame, batch: int) -> None:
@@ -272,5 +272,5 @@ class SparkSourceQuery:
         return self._writer
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"

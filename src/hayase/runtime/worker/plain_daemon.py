@@ -27,8 +27,8 @@ class _QuietTraceback:
         return getattr(traceback, name)
 
 
-def be_quiet_when_the_jvm_is_gone(main: ModuleType | None = None) -> None:
-    """Take hold in this process, if it is a worker of that daemon.
+def hide_errors_after_jvm_exit(main: ModuleType | None = None) -> None:
+    """Do not print errors of closed connections in this process, if it is a worker of Spark's own daemon.
 
     Args:
         main: the module that the process runs; `None`: what it is.

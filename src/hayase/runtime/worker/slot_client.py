@@ -91,16 +91,16 @@ class _Ready:
     error: Exception | None = None
 
     def steps(self) -> list[SlotStep]:
-        """What the slot's producer is to write."""
+        """What the slot's producer is to write: the epochs of which it is not known yet whether they are written."""
         return [slot_step(epoch.publication, self.request.places) for epoch, written in self.epochs if written is None]
 
     def note_written(self, now: Sequence[bool]) -> None:
-        """Note what became of `steps`."""
+        """Note which of `steps` are written, in the same order."""
         for number, written in zip(self.unpublished(), now, strict=True):
             self.epochs[number] = self.epochs[number][0], written
 
     def unpublished(self) -> list[int]:
-        """Where these are among the epochs."""
+        """Indexes into `epochs` of those of `steps`."""
         return [number for number, (_, written) in enumerate(self.epochs) if written is None]
 
 
@@ -124,9 +124,9 @@ class SlotWorker:
         """
         return self._process.account
 
-    def say_if_hung(self, say: Callable[[SlotHung], object]) -> None:
+    def report_if_hung(self, report: Callable[[SlotHung], object]) -> None:
         """Have the watchdog say which topology the process was at when it ends the process."""
-        self._process.watchdog.on_hung = lambda error: say(SlotHung(self._preparing, error))
+        self._process.watchdog.on_hung = lambda error: report(SlotHung(self._preparing, error))
 
     def run_round(self, slot: int, work: Round) -> None:
         """Run the requests of a round, and publish their results."""
@@ -409,7 +409,7 @@ def serve_pool(worker: SlotWorker, join: Join, address: str) -> None:
     try:
         with connect(address) as connection:
             connection.send_bytes(msgspec.msgpack.encode(join))
-            worker.say_if_hung(lambda report: connection.send_bytes(msgspec.msgpack.encode(report)))
+            worker.report_if_hung(lambda report: connection.send_bytes(msgspec.msgpack.encode(report)))
 
             def kept() -> int | None:
                 if not connection.poll():

@@ -99,10 +99,10 @@ class Watchdog:
         self._last: _Sign | None = None
         self._looked = 0.0
         self._still_s = 0.0
-        self._wound = False
+        self._timer_runs = False
         self._steps = 0
         self._steps_before = 0
-        self._account = _Account(limit_s, account)
+        self._report = _HangReport(limit_s, account)
         self.on_hung: Callable[[str], object] | None = None
 
     def start(self) -> None:
@@ -116,26 +116,26 @@ class Watchdog:
         if STEPS.on_step == self.begin:
             STEPS.on_step = None
         self._stopped.set()
-        self._account.remove()
+        self._report.remove()
 
     def set_limit(self, limit_s: float) -> None:
         """How long steps may be without a sign of life from now on; call it between two steps."""
         changed, self._limit_s = limit_s != self._limit_s, limit_s
         self._look_s = min(_LOOK_MAX_S, limit_s / _LOOKS)
-        self._account.limit_s = limit_s
-        if changed and self._wound:  # a step that never lets go of Python's lock leaves no other moment for it
-            self._wind()
+        self._report.limit_s = limit_s
+        if changed and self._timer_runs:  # a step that never lets go of Python's lock leaves no other moment for it
+            self._restart_timer()
 
     def begin(self, step: Step | None) -> None:
         """A step begins; or none is at work any more.
 
         Takes a microsecond, unless there was nothing to do for a while.
         """
-        self._account.head(step)
+        self._report.head(step)
         if step is not None:
             self._steps += 1
-            if not self._wound:
-                self._wind()
+            if not self._timer_runs:
+                self._restart_timer()
 
     def _watch(self) -> None:
         while not self._stopped.wait(self._look_s):
@@ -143,8 +143,8 @@ class Watchdog:
                 self.look()
             except Exception:  # a worker that is not watched is better than one that failed for that
                 _LOG.exception("the watchdog of a worker failed once")
-                self._unwind()
-        self._unwind()
+                self._cancel_timer()
+        self._cancel_timer()
 
     def look(self) -> None:
         """Look once; ends the process if there has been no sign of life for too long."""
@@ -157,9 +157,9 @@ class Watchdog:
         if sign is None or not sign.same(before):
             self._still_s = 0.0
             if sign is None and not busy:
-                self._unwind()
+                self._cancel_timer()
             else:
-                self._wind()
+                self._restart_timer()
             return
         self._still_s += passed_s
         if self._still_s >= self._patience_s():
@@ -172,28 +172,28 @@ class Watchdog:
         stacks = all_stacks()
         error = _hung(step, self._limit_s, _working())
         _LOG.error("%s. The worker is ended; what its threads were at:\n%s", error, stacks)
-        self._unwind()
+        self._cancel_timer()
         line = f"hayase.core.errors.{type(error).__name__}: {error}"
-        self._account.write(f"{line}\n{stacks}")
+        self._report.write(f"{line}\n{stacks}")
         if self.on_hung is not None:
             with contextlib.suppress(Exception):  # the process ends whatever becomes of that
                 self.on_hung(line)
         self._kill()
 
-    def _wind(self) -> None:
-        """The timer begins again."""
+    def _restart_timer(self) -> None:
+        """Start the timer again, with its full time."""
         faulthandler.dump_traceback_later(
-            _TIMER_MORE * self._patience_s() + _TIMER_MORE_S, exit=True, file=self._account.behind_head()
+            _TIMER_MORE * self._patience_s() + _TIMER_MORE_S, exit=True, file=self._report.behind_head()
         )
-        self._wound = True
+        self._timer_runs = True
 
-    def _unwind(self) -> None:
-        if self._wound:
-            self._wound = False
+    def _cancel_timer(self) -> None:
+        if self._timer_runs:
+            self._timer_runs = False
             faulthandler.cancel_dump_traceback_later()
 
 
-class _Account:
+class _HangReport:
     """The file that is read when this process has died, by Spark or the pool. Its head says which step is at work.
 
     The head is in memory that is mapped from the file, so it can be changed with every step.
@@ -215,13 +215,13 @@ class _Account:
             self.head(None)
 
     def head(self, step: Step | None) -> None:
-        """Which step is at work."""
+        """Write which step is at work; `None`: no step."""
         if self._head is not None:
             text = "" if step is None else heading(step.bundle, step.epoch, self.limit_s).rstrip()
             self._head[:] = text.encode()[: _HEAD_BYTES - 1].ljust(_HEAD_BYTES - 1) + b"\n"
 
     def behind_head(self) -> IO[str]:
-        """The file, for what the timer has to say."""
+        """The file behind its head, where the timer writes the stacks; standard error if there is no file."""
         if self._file is None:
             return sys.stderr
         self._file.seek(_HEAD_BYTES)
@@ -233,7 +233,7 @@ class _Account:
             self._own.unlink(missing_ok=True)
 
     def write(self, text: str) -> None:
-        """All that there is to say."""
+        """Write the whole report, without a head."""
         if self._file is not None:
             self.head(None)
             self._file.seek(_HEAD_BYTES)
