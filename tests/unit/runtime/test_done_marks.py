@@ -7,7 +7,7 @@ import logging
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
-from hayase.core.errors import CheckpointError
+from hayase.core.errors import CheckpointError, LeaseHeldError
 from hayase.runtime.epochs.done_marks import restore_done_marks
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.task.epoch_record import Epochs, done_name, record_name
@@ -57,3 +57,20 @@ def test_marks_below_the_floor_are_left_alone(done: Scene) -> None:
     for epoch in range(3):
         done.blobs.delete(done_name(epoch))
     assert restore_done_marks(done.blobs, "L") == [2]
+
+
+def test_a_start_that_stood_still_while_another_run_deleted_records_has_lost_its_lease(
+    done: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done.blobs.delete(done_name(0))
+    listed = Epochs.marked
+
+    def marked_then_deleted(epochs: Epochs) -> set[int]:
+        found = listed(epochs)
+        done.blobs.delete(record_name(1))
+        return found
+
+    monkeypatch.setattr(Epochs, "marked", marked_then_deleted)
+    with pytest.raises(LeaseHeldError, match="LEASE_LOST"):
+        restore_done_marks(done.blobs, "L")
+    assert not done.blobs.exists(done_name(0))

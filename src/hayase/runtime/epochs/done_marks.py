@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from hayase.runtime.epochs.record_retention import Floor
+from hayase.runtime.epochs.record_retention import Floor, superseded
 from hayase.state.changelog.redone_epochs import RedoneEpochs
 from hayase.storage.blobs import BlobStore
 from hayase.task.epoch_record import Epochs, done_name, redone_mark
@@ -28,6 +28,7 @@ def restore_done_marks(blobs: BlobStore, checkpoint_id: str) -> list[int]:
 
     Raises:
         CheckpointError: `EPOCH_RECORD_CORRUPT`: records do not follow each other.
+        LeaseHeldError: `LEASE_LOST`: another run has begun, and deletes what it needs no more.
     """
     epochs = Epochs(blobs)
     recorded, floor = set(epochs.recorded()), Floor(blobs, checkpoint_id).get()
@@ -36,7 +37,8 @@ def restore_done_marks(blobs: BlobStore, checkpoint_id: str) -> list[int]:
     redone = RedoneEpochs(blobs)
     for epoch in missing:
         record, following = epochs.record(epoch), epochs.record(epoch + 1)
-        assert record is not None and following is not None, "with the lease held none deletes them"
+        if record is None or following is None:  # this process stood still, and its lease has expired meanwhile
+            raise superseded(f"records of epochs {epoch} and {epoch + 1} were there a moment ago and are deleted")
         following.check_follows(record)
         blobs.put_if_absent(done_name(epoch), redone_mark(record) if epoch in redone else record.digest.encode())
     if missing:
