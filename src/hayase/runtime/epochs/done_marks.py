@@ -28,7 +28,7 @@ def restore_done_marks(blobs: BlobStore, checkpoint_id: str) -> list[int]:
 
     Raises:
         CheckpointError: `EPOCH_RECORD_CORRUPT`: records do not follow each other.
-        LeaseHeldError: `LEASE_LOST`: another run has begun, and deletes what it needs no more.
+        LeaseHeldError: `LEASE_LOST`: another run has begun, and deletes old records.
     """
     epochs = Epochs(blobs)
     recorded, floor = set(epochs.recorded()), Floor(blobs, checkpoint_id).get()
