@@ -68,5 +68,20 @@ def test_parts_have_all_records_in_order_and_each_about_the_same_share_of_each_b
         assert {each.partition for each in parts[0]} == {0, 1, 2}
 
 
+@pytest.mark.parametrize("records", [1, 2, 3, 4, 9, 100])
+def test_records_of_a_partition_stay_in_order_where_it_has_several_batches(records: int) -> None:
+    size = EpochSize()
+    size.records = records
+    given = [batch(number % 2, count) for number, count in enumerate([1, 3, 1, 0, 2, 5, 1, 1, 4])]
+    for number, each in enumerate(given):
+        each.values[:] = [b"%d of batch %d" % (row, number) for row in range(len(each))]
+    parts = list(parts_of(given, size))
+    assert all(1 <= size_of(part) <= records for part in parts)
+    for partition in (0, 1):
+        wanted = [value for each in given if each.partition == partition for value in each.values]
+        found = [value for part in parts for each in part if each.partition == partition for value in each.values]
+        assert found == wanted
+
+
 def test_no_records_are_no_parts() -> None:
     assert list(parts_of([], EpochSize())) == []

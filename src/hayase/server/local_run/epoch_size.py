@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch, RecordBatch
 
 RECORDS_MAX = 20_000
@@ -42,26 +44,47 @@ class EpochSize:
 
 
 def parts_of(batches: Sequence[RecordBatch], size: EpochSize) -> Iterator[list[RecordBatch]]:
-    """Batches in parts for epochs, each with about the same share of all batches: their records are of the same time.
+    """Batches in parts for epochs, each with about the same share of every partition.
 
-    The size may change between two parts.
+    So records of a part are of about the same time. Those of a partition stay in the order of the batches. The size may
+    change between two parts.
     """
-    begins = [0] * len(batches)
-    left = sum(map(len, batches))
-    while left:
+    by_partition: dict[TopicPartition, list[RecordBatch]] = {}
+    for batch in batches:
+        by_partition.setdefault(TopicPartition(batch.topic, batch.partition), []).append(batch)
+    partitions = [_Unprocessed(of_one) for of_one in by_partition.values()]
+    while left := sum(partition.records for partition in partitions):
         share = min(1.0, size.records / left)
         part: list[RecordBatch] = []
         room = size.records
-        for place, batch in enumerate(batches):
-            rest = len(batch) - begins[place]
-            count = min(rest, room, max(1, round(rest * share)))
-            if count:
-                end = begins[place] + count
-                part.append(batch if count == len(batch) else batch.take(range(begins[place], end)))
-                begins[place] = end
-                room -= count
-        left -= size_of(part)
+        for partition in partitions:
+            count = min(partition.records, room, max(1, round(partition.records * share)))
+            part += partition.taken(count)
+            room -= count
         yield part
+
+
+class _Unprocessed:
+    """What is left of the batches of one partition."""
+
+    def __init__(self, batches: Sequence[RecordBatch]) -> None:
+        self.records = size_of(batches)
+        self._batches = deque(batches)
+        self._begin = 0  # of the first of them
+
+    def taken(self, count: int) -> Iterator[RecordBatch]:
+        """The next so many records, of those that are there."""
+        self.records -= count
+        while count:
+            batch = self._batches[0]
+            end = min(len(batch), self._begin + count)
+            count -= end - self._begin
+            if end > self._begin:
+                yield batch if end - self._begin == len(batch) else batch.take(range(self._begin, end))
+            self._begin = end
+            if end == len(batch):
+                self._batches.popleft()
+                self._begin = 0
 
 
 def size_of(batches: Sequence[RecordBatch]) -> int:
