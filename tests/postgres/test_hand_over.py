@@ -7,6 +7,7 @@ from tests.postgres.backends import end_backends
 from tests.postgres.capture import Capture, values
 from tests.postgres.test_capture import ops
 
+from hayase.connect.postgres.replication import ReplicationConnection, WalMessage
 from hayase.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -53,6 +54,51 @@ def test_rows_of_a_table_that_was_emptied_between_two_chunks_are_read_again(
         else:
             rows[value["after"]["id"]] = value["after"]["v"]
     assert rows == dict.fromkeys(range(2, 7), 1)
+
+
+def test_rows_are_read_again_though_their_inserts_come_between_the_chunk_and_its_end(
+    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first snapshot has these inserts, so the stream leaves them out: what is read again is all there is."""
+    capture = Capture(
+        postgres_server, database, skipped_operations="none", incremental_snapshot_chunk_size="2"
+    )  # fmt: skip
+    receive = ReplicationConnection.receive
+    held: list[int] = []
+
+    def receive_one_transaction(self: ReplicationConnection) -> WalMessage | None:
+        if held and held[0] > 0:
+            return None
+        message = receive(self)
+        if message is not None and message.data[:1] == b"C" and not held:
+            held.append(4)
+        return message
+
+    monkeypatch.setattr(ReplicationConnection, "receive", receive_one_transaction)
+    with postgres_server.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+        connection.execute("INSERT INTO t SELECT i, 0 FROM generate_series(1, 3) i")
+        capture.step()
+        connection.execute("TRUNCATE t")
+        connection.execute("INSERT INTO t SELECT i, 1 FROM generate_series(2, 6) i")
+        capture.until_snapshot_is_done()
+        while not held:
+            capture.step()
+        while held[0] > 0:  # the first chunk is read again meanwhile
+            capture.step()
+            held[0] -= 1
+        connection.execute("INSERT INTO t VALUES (100, 1)")
+        while all((value["after"] or {}).get("id") != 100 for value in values(capture.records)):
+            capture.step()
+        for _ in range(20):
+            capture.step()
+    rows: dict[int, object] = {}
+    for value in values(capture.records):
+        if value["op"] == "t":
+            rows.clear()
+        else:
+            rows[value["after"]["id"]] = value["after"]["v"]
+    assert rows == dict.fromkeys([*range(2, 7), 100], 1)
 
 
 def test_keys_of_a_database_whose_encoding_has_another_order_are_each_in_their_chunk(

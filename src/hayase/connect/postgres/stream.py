@@ -337,7 +337,7 @@ class ChangeReader:
         refuse(self._report, error, table.events.topic, self.offset.lsn, self._partition, self._stored())
 
     def _touch(self, change: Insert | Update | Delete | Truncate) -> None:
-        """Note the keys of the watched table that a change is about."""
+        """Note the keys of the watched table that events are made of: not those whose change a chunk has already."""
         for oid in change.relations if isinstance(change, Truncate) else (change.relation,):
             table = self._tables.get(oid)
             if table is None or table.events.table.full_name != self._watched:
@@ -347,7 +347,7 @@ class ChangeReader:
                 continue
             old, new = getattr(change, "old", None), getattr(change, "new", None)
             for cells in (old, new):
-                if cells is not None:
+                if cells is not None and not self._in_snapshot(table, cells):
                     key = table.events.identity(cells)
                     self.emptied = self.emptied or UNCHANGED in key  # a key too large to be sent
                     self.touched.add(key)
