@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from tests.postgres.backends import end_backends
 from tests.postgres.capture import Capture, values
@@ -9,6 +12,9 @@ from tests.postgres.test_capture import ops
 
 from hayase.connect.postgres.replication import ReplicationConnection, WalMessage
 from hayase.testing.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    import psycopg
 
 pytestmark = pytest.mark.postgres
 EVERY_VERSION = True
@@ -31,38 +37,54 @@ def test_a_table_that_was_emptied_before_it_was_read_is_not_emptied_again(
     assert ops(records) == [("r", 1), ("r", 2), ("c", 3)]
 
 
-def test_rows_of_a_table_that_was_emptied_between_two_chunks_are_read_again(
-    postgres_server: PostgresServer, database: str
-) -> None:
-    capture = Capture(
-        postgres_server, database, skipped_operations="none", incremental_snapshot_chunk_size="2"
-    )  # fmt: skip
-    with postgres_server.connect(database) as connection:
-        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
-        connection.execute("INSERT INTO t SELECT i, 0 FROM generate_series(1, 3) i")
-        capture.step()
-        connection.execute("TRUNCATE t")
-        connection.execute("INSERT INTO t SELECT i, 1 FROM generate_series(2, 6) i")
-        capture.until_snapshot_is_done()
-        capture.until(2 + 4 + 1 + 1)  # two chunks, the event, what the first chunk did not see
-        capture.crash()
-        capture.until(2 + 4 + 1 + 1 + 5)
+def capture_of_chunks(server: PostgresServer, database: str) -> Capture:
+    return Capture(server, database, skipped_operations="none", incremental_snapshot_chunk_size="2")
+
+
+def empty_between_two_chunks(capture: Capture, connection: psycopg.Connection[Any]) -> None:
+    """Have a snapshot read one chunk, then empty the table, write other rows, and read the rest."""
+    connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    connection.execute("INSERT INTO t SELECT i, 0 FROM generate_series(1, 3) i")
+    capture.step()
+    connection.execute("TRUNCATE t")
+    connection.execute("INSERT INTO t SELECT i, 1 FROM generate_series(2, 6) i")
+    capture.until_snapshot_is_done()
+
+
+def rows_of(capture: Capture) -> dict[int, object]:
+    """What the events come to."""
     rows: dict[int, object] = {}
     for value in values(capture.records):
         if value["op"] == "t":
             rows.clear()
         else:
             rows[value["after"]["id"]] = value["after"]["v"]
-    assert rows == dict.fromkeys(range(2, 7), 1)
+    return rows
+
+
+def until_rows(capture: Capture, wanted: dict[int, int]) -> None:
+    deadline = time.monotonic() + 30
+    while rows_of(capture) != wanted and time.monotonic() < deadline:
+        capture.step()
+    assert rows_of(capture) == wanted
+
+
+def test_rows_of_a_table_that_was_emptied_between_two_chunks_are_read_again(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    capture = capture_of_chunks(postgres_server, database)
+    with postgres_server.connect(database) as connection:
+        empty_between_two_chunks(capture, connection)
+        capture.until(2 + 4 + 1 + 1)  # two chunks, the event, what the first chunk did not see
+        capture.crash()
+        until_rows(capture, dict.fromkeys(range(2, 7), 1))
 
 
 def test_rows_are_read_again_though_their_inserts_come_between_the_chunk_and_its_end(
     postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first snapshot has these inserts, so the stream leaves them out: what is read again is all there is."""
-    capture = Capture(
-        postgres_server, database, skipped_operations="none", incremental_snapshot_chunk_size="2"
-    )  # fmt: skip
+    capture = capture_of_chunks(postgres_server, database)
     receive = ReplicationConnection.receive
     held: list[int] = []
 
@@ -76,29 +98,14 @@ def test_rows_are_read_again_though_their_inserts_come_between_the_chunk_and_its
 
     monkeypatch.setattr(ReplicationConnection, "receive", receive_one_transaction)
     with postgres_server.connect(database) as connection:
-        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
-        connection.execute("INSERT INTO t SELECT i, 0 FROM generate_series(1, 3) i")
-        capture.step()
-        connection.execute("TRUNCATE t")
-        connection.execute("INSERT INTO t SELECT i, 1 FROM generate_series(2, 6) i")
-        capture.until_snapshot_is_done()
+        empty_between_two_chunks(capture, connection)
         while not held:
             capture.step()
         while held[0] > 0:  # the first chunk is read again meanwhile
             capture.step()
             held[0] -= 1
         connection.execute("INSERT INTO t VALUES (100, 1)")
-        while all((value["after"] or {}).get("id") != 100 for value in values(capture.records)):
-            capture.step()
-        for _ in range(20):
-            capture.step()
-    rows: dict[int, object] = {}
-    for value in values(capture.records):
-        if value["op"] == "t":
-            rows.clear()
-        else:
-            rows[value["after"]["id"]] = value["after"]["v"]
-    assert rows == dict.fromkeys([*range(2, 7), 100], 1)
+        until_rows(capture, dict.fromkeys([*range(2, 7), 100], 1))
 
 
 def test_keys_of_a_database_whose_encoding_has_another_order_are_each_in_their_chunk(

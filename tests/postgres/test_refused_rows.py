@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.postgres.capture import Capture
@@ -10,6 +10,9 @@ from tests.postgres.test_capture import ops
 
 from hayase.connect.exceptions import ConnectError, DataError
 from hayase.testing.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    import psycopg
 
 pytestmark = pytest.mark.postgres
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, price numeric(10, 2), amount numeric, tags int[])"
@@ -122,15 +125,20 @@ def test_a_snapshot_goes_on_without_a_table_that_is_dropped(
     assert ("public.b was dropped" in caplog.text) is ("PUBLICATION" not in change)
 
 
+def alter_in_the_snapshot(capture: Capture, connection: psycopg.Connection[Any], change: str) -> None:
+    """Change a table of five rows when the first two are read."""
+    connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    connection.execute("INSERT INTO t SELECT i, i FROM generate_series(1, 5) i")
+    capture.step()
+    connection.execute(f"ALTER TABLE t {change}")
+
+
 def test_a_snapshot_fails_where_the_key_of_a_table_has_another_name_by_now(
     postgres_server: PostgresServer, database: str
 ) -> None:
     capture = Capture(postgres_server, database, incremental_snapshot_chunk_size="2")
     with postgres_server.connect(database) as connection:
-        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
-        connection.execute("INSERT INTO t SELECT i FROM generate_series(1, 5) i")
-        capture.step()
-        connection.execute("ALTER TABLE t RENAME COLUMN id TO number")
+        alter_in_the_snapshot(capture, connection, "RENAME COLUMN id TO number")
         with pytest.raises(ConnectError, match="id"):
             capture.until_snapshot_is_done()
 
@@ -141,10 +149,7 @@ def test_a_snapshot_goes_on_with_the_columns_that_a_table_has_by_now(
 ) -> None:
     capture = Capture(postgres_server, database, incremental_snapshot_chunk_size="2")
     with postgres_server.connect(database) as connection:
-        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
-        connection.execute("INSERT INTO t SELECT i, i FROM generate_series(1, 5) i")
-        capture.step()
-        connection.execute(f"ALTER TABLE t {change}")
+        alter_in_the_snapshot(capture, connection, change)
         capture.until_snapshot_is_done()
     assert ops(capture.records) == [("r", number) for number in range(1, 6)]
     first, *_, last = (set(record.value["after"]) for record in capture.records)
