@@ -157,7 +157,15 @@ class SinkRange:
 
 
 class RangeSinkTask(SinkTask):
-    """A sink task that gets ranges instead of single records; `put` is not called.
+    """A sink task that gets ranges instead of single records; `put` is not called."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Never called: `write` is."""
+        raise AssertionError("the worker calls write of a task that takes ranges")
+
+
+class TransactionalSinkTask(RangeSinkTask):
+    """A sink task that keeps next offsets in the target, in the transaction of the rows: exactly once.
 
     Attributes:
         takes_columns: whether ranges have `columns` where their records allow it. Then `records` are made when the task
@@ -169,21 +177,15 @@ class RangeSinkTask(SinkTask):
     def prepare(self, columns: RecordColumns) -> object:
         """Make of columns what `write` needs of them, which gets it as `prepared` of the range; by default nothing.
 
-        Called before the `write` of the range, by another thread, which may be while an earlier range is written: use
-        nothing that `write` changes. May be called for ranges that are not written, and again for one that is.
+        Called before the `write` of the range, by the thread of the task or by another one while an earlier range is
+        written: use nothing that `write` changes. May be called for a range that is not written, and more than once for
+        one that is.
 
         Raises:
-            Exception: the task fails, as if `write` had raised it. What is wrong with a single record is for `write`.
+            Exception: the task fails; nothing is tried again. Return `None` for columns that cannot be prepared, and
+                let `write` say which record is wrong.
         """
         return None
-
-    def put(self, records: Sequence[SinkRecord]) -> None:
-        """Never called: `write` is."""
-        raise AssertionError("the worker calls write of a task that takes ranges")
-
-
-class TransactionalSinkTask(RangeSinkTask):
-    """A sink task that keeps next offsets in the target, in the transaction of the rows: exactly once."""
 
     @abstractmethod
     def next_offsets(self, partitions: Sequence[SinkPartition]) -> Mapping[SinkPartition, int]:

@@ -131,7 +131,7 @@ class SinkReader:
         reporter: keeps the bytes of what is being written.
         metrics: counts.
         range_records: how many offsets a call covers at most.
-        prepare: of a task that takes columns: `RangeSinkTask.prepare`; `None`: ranges have no columns.
+        prepare: of a task that takes columns: `TransactionalSinkTask.prepare`; `None`: ranges have no columns.
     """
 
     def __init__(

@@ -15,6 +15,8 @@ from hayase.core.errors import SerializationError
 
 Cell: TypeAlias = "str | Unchanged | None"
 """A value of a row: text, null, or unchanged."""
+CellWriter: TypeAlias = "tuple[Callable[[bytes], bytes] | None, bytes | None]"
+"""What writes the text of a column, `None`: the column is left out; and what stands for null, `None`: nothing does."""
 
 
 class Unchanged:
@@ -214,15 +216,13 @@ def only_row(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def texts(
-    data: bytes, at: int, writers: Sequence[tuple[Callable[[bytes], bytes] | None, bytes | None]]
-) -> list[bytes] | None:
-    """What writers make of the texts of a row that is all that follows in a message.
+def write_row(data: bytes, at: int, writers: Sequence[CellWriter]) -> list[bytes] | None:
+    """What writers make of the values of a row that is all that follows in a message.
 
     Args:
         data: the message.
         at: where the row begins.
-        writers: for each column what writes its text, `None`: it is left out; and what stands for null.
+        writers: of each column.
 
     Returns:
         `None`: the row is not as simple as that; decode it.

@@ -19,7 +19,7 @@ from hayase.connect.converters.json_values import JsonValues
 from hayase.connect.exceptions import DataError
 from hayase.connect.postgres.column_types import ZONED_TIMESTAMP_NAME
 from hayase.connect.postgres.events import Position, TableColumnPlan, TableEvents, source_block
-from hayase.connect.postgres.pgoutput import Cell, Unchanged, texts
+from hayase.connect.postgres.pgoutput import Cell, CellWriter, Unchanged, write_row
 from hayase.connect.schema import DECIMAL_NAME, SchemaType
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -116,16 +116,16 @@ class _Fields:
         values: makes JSON of values.
     """
 
-    __slots__ = ("_columns", "_events", "_of_texts", "_prepared", "format")
+    __slots__ = ("_columns", "_events", "_prepared", "_writers", "format")
 
     def __init__(self, events: TableEvents, plans: Sequence[TableColumnPlan], values: JsonValues) -> None:
         self._events = events
         self._columns = [_Column(plan, values) for plan in plans]
         self._prepared = [(column.index, column.write, column.absent, column) for column in self._columns]
-        self._of_texts: list[tuple[Callable[[bytes], bytes] | None, bytes | None]] = [(None, b"")] * events.columns
+        self._writers: list[CellWriter] = [(None, b"")] * events.columns
         for plan, column in zip(plans, self._columns, strict=True):
             # A null where the catalog allows none says that the catalog has changed.
-            self._of_texts[plan.index] = _bytes_writer(plan, column.write), column.absent if plan.optional else None
+            self._writers[plan.index] = _bytes_writer(plan, column.write), column.absent if plan.optional else None
         self.format = b"{" + b",".join(_literal(_encode(plan.name)) + b":%b" for plan in plans) + b"}"
 
     def write(self, cells: Sequence[Cell]) -> bytes:
@@ -150,7 +150,7 @@ class _Fields:
     def parts_of_message(self, data: bytes, at: int) -> list[bytes] | None:
         """The same for the row that begins there in a message; `None`: decode it, and see."""
         try:
-            return texts(data, at, self._of_texts)
+            return write_row(data, at, self._writers)
         except (ValueError, ArithmeticError, LookupError, DataError):
             return None
 
@@ -277,7 +277,7 @@ class RenderedEvents:
     def record_of_message(
         self, op: bytes, data: bytes, at: int, lsn: int, transaction: Position, now_us: int
     ) -> tuple[bytes | None, bytes] | None:
-        """Key and value of an event with the new row that begins there in a message, in half the time of `record`.
+        """Key and value of an event with the new row that begins there in a message, which is not decoded.
 
         Returns:
             `None`: it has values that were not sent, unexpected nulls, or what cannot be captured; decode it, and see.

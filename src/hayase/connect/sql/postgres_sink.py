@@ -160,7 +160,7 @@ class PostgresSinkTask(TransactionalSinkTask):
         return ConnectError(condition, f"the database refuses the write: {str(error).strip()}", sqlstate=state)
 
     def prepare(self, columns: RecordColumns) -> CopyColumns | None:
-        """See `RangeSinkTask.prepare`: the texts that COPY reads; `None`: the records are looked at one by one."""
+        """See `TransactionalSinkTask.prepare`: the texts that COPY reads; `None`: records are read one by one."""
         try:
             rows = self._mapper.columns(columns)
             return None if rows is None else copy_columns(rows)

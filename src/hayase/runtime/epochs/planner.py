@@ -142,7 +142,7 @@ class EpochPlanner:
         return bool(self._said_waiting)
 
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
-        """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
+        """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.note_completed`)."""
         self._due.note_completed(epoch, summaries)
 
     def last_done(self) -> int:
